@@ -83,11 +83,7 @@ def discover(*groups: str) -> Iterator[Plugin]:
         True
     """
     for group in groups or tuple(_KINDS):
-        seen: set[tuple[str, str]] = set()
         for point in sorted(importlib.metadata.entry_points(group=group), key=lambda p: p.name):
-            if (point.name, point.value) in seen:
-                continue  # An editable install can list one distribution twice.
-            seen.add((point.name, point.value))
             distribution = point.dist
             yield Plugin(
                 name=point.name,

@@ -35,7 +35,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(
             r"(?i)(?P<head>(\bsig|signature|credential|token|password|passwd|secret|api_?key|accesskeyid|"
             r"(access|secret|account|private)_?key(_id)?|authorization)['\"]?\s*[=:]\s*['\"]?"
-            r"((bearer|basic)\s+)?)(?!\*\*\*)[^\s&;,'\"<>)}\]]+"
+            r"((bearer|basic)\s+)?)[^\s&;,'\"<>)}\]]+"
         ),
         rf"\g<head>{MASK}",
     ),

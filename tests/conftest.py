@@ -11,8 +11,13 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import settings
 
 from composer_obs.demo import S3Server
+
+# How long an example takes depends on what else the machine does; benchmarks measure time.
+settings.register_profile("composer_obs", deadline=None)
+settings.load_profile("composer_obs")
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import textwrap
 from pathlib import Path
 
@@ -59,7 +60,12 @@ def test_those_of_other_packages_are_found_with_package_and_version(other_packag
     assert found["quiet"].kind == "callback"
 
 
-def test_groups_are_kept_apart_and_none_is_listed_twice(other_package: str) -> None:
+def test_groups_are_kept_apart_and_none_is_listed_twice(
+    other_package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The same distribution twice on the path, as an editable install beside a normal one.
+    shutil.copytree(tmp_path / "other_obs-4.5.dist-info", tmp_path / "again" / "other_obs-4.5.dist-info")
+    monkeypatch.syspath_prepend(str(tmp_path / "again"))
     assert "chatty" not in {plugin.name for plugin in plugins.discover(CALLBACKS, STORES)}
     listed = [(plugin.kind, plugin.name) for plugin in plugins.discover()]
     assert len(set(listed)) == len(listed)

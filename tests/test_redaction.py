@@ -112,7 +112,7 @@ class TestPlantedSecrets:
 class TestOrdinaryText:
     WORDS = st.sampled_from(
         "checkpoint uploading finished tokens=4096 rank 0 of 8 s3://bucket/run/ep1-ba8-rank0.pt /data/a.pt @ "
-        "https://host.example:9000/bucket?list-type=2 key=run/a.pt (rank 3) 3.9 GiB basic training bearer "
+        "https://host.example:9000/bucket?list-type=2 key=run/a.pt (rank 3) 3.9 GiB basic training "
         "hf_causal_lm_finetuning_v2 task-distributed-training-run-2 max_tokens: 5 PermissionError: 'x' "
         "design=blue user@host.example tokenizer: t5 1e-4 monkey=1 {run_name}/latest-rank{rank}.pt.symlink "
         "signatures tokenizers-0.2 config= secretary: Ann keyboard: de".split(" ")

@@ -61,7 +61,7 @@ def run_script(script: str, arguments: Sequence[str], *, is_module: bool, before
 
 
 def _find_script(path: str) -> tuple[Callable[[], CodeType], ModuleType]:
-    file = os.path.abspath(path)
+    file = os.path.join(os.getcwd(), path)  # not normalised, as Python does
     try:
         with io.open_code(file) as opened:
             source = opened.read()

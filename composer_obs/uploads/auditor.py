@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -105,6 +106,7 @@ class UploadAuditor(LoggerDestination):
         self._guard = Guard("upload_auditor", strict=strict, on_fault=self._keep_finding)
         self._session: _Session | None = None
         self._known_callbacks = 0
+        self._destinations: Sequence[LoggerDestination] = ()
         self._lost = False
         if on_failure == "raise":
             # Composer swallows what close and post_close raise. Registered before the Trainer's
@@ -115,6 +117,7 @@ class UploadAuditor(LoggerDestination):
 
     def run_event(self, event: Event, state: State, logger: Logger) -> None:
         """Look for uploaders that joined since the last event, then handle the event."""
+        self._destinations = logger.destinations
         starts = self._session is None or (self._session.is_closed and event is Event.INIT)
         if starts or len(state.callbacks) != self._known_callbacks:
             self._scan(state, starts=starts)
@@ -126,7 +129,11 @@ class UploadAuditor(LoggerDestination):
             self._scan(state, starts=True)  # A logger before us may upload while it starts.
         with self._guard("upload_file"):
             if self._session is not None:
-                self._session.watch.dropped(remote_file_name, str(file_path), overwrite=overwrite)
+                # Before the first event they are not known; loggers are the first of the callbacks.
+                destinations = self._destinations or state.callbacks
+                self._session.watch.dropped(
+                    destinations, remote_file_name, str(file_path), overwrite=overwrite
+                )
 
     def epoch_end(self, state: State, logger: Logger) -> None:
         """Log the counts."""

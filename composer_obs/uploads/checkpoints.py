@@ -95,7 +95,7 @@ def check_pointers(
     pointers = [artifact for artifact in artifacts if artifact.attempt.role == "pointer"]
     # What a pointer may name: a checkpoint, or the folder of a sharded one.
     named: dict[str, list[Artifact]] = defaultdict(list)
-    for artifact in artifacts:
+    for artifact in artifacts if pointers else ():
         named[artifact.attempt.uri].append(artifact)
         named[posixpath.dirname(artifact.attempt.uri)].append(artifact)
     for pointer in pointers:

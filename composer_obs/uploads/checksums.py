@@ -201,6 +201,8 @@ class Digest:
             count = max(1, -(-size // part_size))
         if len(full) != length or len(joined) != count * length:
             raise ValueError(f"not the {kind} of {size} bytes in parts of {part_size}")
+        if part_size is None:
+            return cls(kind, full, size)
         parts = tuple(joined[at : at + length] for at in range(0, len(joined), length))
         return cls(kind, full, size, part_size, parts)
 

@@ -7,7 +7,9 @@ thread reads it and then looks whether the file was changed in place meanwhile.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import threading
 from dataclasses import dataclass
 
@@ -48,16 +50,22 @@ class HeldFile:
         """Take hold of a file.
 
         Raises:
-            OSError: There is no such file.
+            OSError: There is no such file, or it is a folder, a pipe or a device.
         """
         descriptor: int | None = None
         if _DESCRIPTORS.acquire(blocking=False):
             try:
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                # O_NONBLOCK: to open a named pipe that nobody writes to would wait for ever.
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             except OSError:
                 # Not there, or not readable, or the process has no descriptor left: the name may do.
                 _DESCRIPTORS.release()
         status = os.stat(path) if descriptor is None else os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            if descriptor is not None:
+                os.close(descriptor)
+                _DESCRIPTORS.release()
+            raise OSError(errno.EINVAL, "not a regular file", path)
         return cls(path, status.st_size, status.st_mtime_ns, status.st_ino, descriptor, is_ours)
 
     def is_unchanged(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import islice
 
 from composer_obs.redaction import MASK
 from composer_obs.uploads.artifacts import Artifact
@@ -31,7 +30,7 @@ class Judge:
         self.contents: dict[str, Content] = dict(ledger.contents)
         self._judged: dict[str, tuple[StoredObject, Content | None, Judgement]] = {}
         self._at: dict[Place, list[Attempt]] = defaultdict(list)
-        self._holders: dict[Place, list[Attempt]] = {}
+        self._holders: dict[Place, Attempt | None] = {}
         for attempt in ledger.attempts.values():
             self._at[place_of(ledger, attempt)].append(attempt)
 
@@ -59,7 +58,7 @@ class Judge:
             reason = "no destination among the loggers uploads files"
             return Judgement(Verdict.UNROUTED, reason), None
         if attempt.size is None:
-            reason = f"there was no file {attempt.source} when its upload was asked for"
+            reason = f"{attempt.source} was no regular file when its upload was asked for"
             return Judgement(Verdict.NO_FILE, reason), None
         if MASK in attempt.key:
             reason = "its key holds a secret that the ledger did not keep, so it cannot be asked about"
@@ -142,8 +141,8 @@ class Judge:
                 for other in reversed(self._at[place])
                 if other.size is not None and self.compare(other, stored).verdict is Verdict.PROVEN
             )
-            self._holders[place] = list(islice(holders, 2))  # One of them is not the attempt itself.
-        return next((other for other in self._holders[place] if other.id != attempt.id), None)
+            self._holders[place] = next(holders, None)
+        return self._holders[place]
 
     def compare(self, attempt: Attempt, stored: StoredObject) -> Judgement:
         """What was sent beside what is stored, whatever else is known of the upload."""

@@ -87,7 +87,7 @@ class Destination:
     id: str
     store: str
     uri: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,11 +293,13 @@ def _build(cls: type[Any], record: Mapping[str, Any]) -> Any:
     Raises:
         TypeError: A field is missing, or not of its type.
     """
-    known = _FIELD_TYPES[cls]
-    fields = {name: value for name, value in record.items() if name in known}
-    for name, value in fields.items():
-        if not isinstance(value, known[name]):
-            raise TypeError(f"{name} is {value!r:.40}")
+    fields = {}
+    for name, types in _FIELD_TYPES[cls].items():
+        if name in record:
+            value = record[name]
+            if not isinstance(value, types):
+                raise TypeError(f"{name} is {value!r:.40}")
+            fields[name] = value
     return cls(**fields)
 
 
@@ -315,11 +317,12 @@ _FIELD_TYPES: dict[type, dict[str, tuple[type, ...]]] = {
 }
 
 
-def _content(record: Mapping[str, Any]) -> Content:
+def _content(record: dict[str, Any]) -> Content:
     size = int(record["size"])
     # Kinds that only a later version knows are passed over.
     known = {kind: digest for kind, digest in record.get("digests", {}).items() if kind in KINDS}
     digests = {kind: Digest.from_json(kind, size, digest) for kind, digest in known.items()}
     shards = tuple(map(str, record.get("shards", ())))
-    content: Content = _build(Content, {**record, "size": size, "digests": digests, "shards": shards})
+    record |= {"size": size, "digests": digests, "shards": shards}
+    content: Content = _build(Content, record)
     return content

@@ -3,6 +3,8 @@
 A listing tells size and ETag of a thousand objects a request, and for everything that was sent
 in one PUT the ETag is the MD5 that the ledger has. So: list first, then ask object by object only
 about what a listing leaves open (multipart objects, encryption with a KMS key, absent keys).
+A page of a listing begins where the one before ended, so the keys are cut into ranges, and these
+are listed side by side.
 """
 
 from __future__ import annotations
@@ -28,15 +30,18 @@ Answer = StoredObject | StoreError
 
 # From here on a listing is cheaper than one request per key.
 _LISTING_PAYS = 3
+# A page of most stores; a shorter range would cost a request all the same.
+_SMALLEST_RANGE = 1000
 # So many foreign objects in a row mean that it is worth to begin a new listing further on.
 _SKIP_AFTER = 1500
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Wanted:
-    """The keys still looked for, in order, so that a listing can jump to the next."""
+    """A range of keys still looked for, in order, so that a listing can jump to the next."""
 
     keys: list[str]
+    after: str
     found: dict[str, StoredObject] = field(default_factory=dict)
     is_late: bool = False
     _next: int = 0
@@ -74,17 +79,18 @@ def look_up(
     """
     answers: dict[str, Answer] = {}
     if store.can_list and len(keys) >= _LISTING_PAYS:
-        wanted = _Wanted(sorted(keys))
+        ranges = _ranges(sorted(keys), jobs)
         try:
-            # In a thread, because a listing that hangs must not outlast the deadline.
-            run_parallel(lambda _: _list(store, wanted), [None], jobs=1, deadline=deadline)
+            # In threads, also because a listing that hangs must not outlast the deadline.
+            run_parallel(lambda wanted: _list(store, wanted), ranges, jobs=jobs, deadline=deadline)
         except ObjectNotFoundError as no_bucket:
             if progress is not None:
                 progress(len(keys))
             return dict.fromkeys(keys, no_bucket)
-        wanted.is_late = True
-        found = dict(wanted.found)
-        answers.update((key, listed) for key, listed in found.items() if settled(key, listed))
+        for wanted in ranges:
+            wanted.is_late = True
+            found = dict(wanted.found)
+            answers.update((key, listed) for key, listed in found.items() if settled(key, listed))
         if progress is not None:
             progress(len(answers))
 
@@ -107,11 +113,17 @@ def look_up(
     return {key: answers.get(key, late) for key in keys}
 
 
+def _ranges(keys: list[str], jobs: int) -> list[_Wanted]:
+    length = max(_SMALLEST_RANGE, -(-len(keys) // jobs))
+    starts = range(0, len(keys), length)
+    return [_Wanted(keys[at : at + length], keys[at - 1] if at else "") for at in starts]
+
+
 def _list(store: Store, wanted: _Wanted) -> None:
     names = set(wanted.keys)
     prefix = os.path.commonprefix(wanted.keys)
     try:
-        start_after = ""
+        start_after = wanted.after
         while (key := wanted.next_key()) is not None:
             strangers = 0
             for listed in store.list(prefix, start_after):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 
-from composer_obs.uploads.ledger import Attempt, Ledger
+from composer_obs.uploads.ledger import Attempt, Destination, Ledger
 
 __all__ = ["Place", "Writer", "place_of", "replaces_earlier", "superseded_attempts", "writer_of"]
 
@@ -21,8 +22,13 @@ def place_of(ledger: Ledger, attempt: Attempt) -> Place:
     destination = ledger.destinations.get(attempt.destination)
     if destination is None:
         return f"unknown {attempt.destination}", attempt.key
+    return _store_of(destination), attempt.key
+
+
+@functools.lru_cache(maxsize=1024)  # asked for every upload; a ledger has few destinations
+def _store_of(destination: Destination) -> str:
     options = json.dumps(destination.options, sort_keys=True, default=str)
-    return f"{destination.store} {destination.uri} {options}", attempt.key
+    return f"{destination.store} {destination.uri} {options}"
 
 
 def writer_of(ledger: Ledger, attempt: Attempt) -> Writer:

@@ -49,13 +49,15 @@ def findings_of(
 
 
 def _of_artifact(ledger: Ledger, artifact: Artifact) -> Iterator[Finding]:
+    if artifact.verdict is Verdict.PROVEN:
+        return
     attempt = artifact.attempt
     where = ArtifactLocation(attempt.uri, attempt.rank)
     if artifact.verdict in RULE_OF:
         fix = _FIXES[artifact.verdict].format(source=attempt.source)
         yield Finding(RULE_OF[artifact.verdict], artifact.reason, where, fix)
     content = ledger.contents.get(attempt.id)
-    if content is not None and content.note is not None and artifact.verdict is not Verdict.PROVEN:
+    if content is not None and content.note is not None:
         yield Finding(rules.CONTENT_CHANGED, f"{attempt.source}: {content.note}", where)
 
 

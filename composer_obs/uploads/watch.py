@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -136,13 +136,9 @@ class UploadWatch:
 
     # ---- what the auditor asks ----------------------------------------------------------------
 
-    def dropped(self, name: str, path: str, *, overwrite: bool) -> None:
-        """The Logger was given a file; if nothing uploads it, say so once per name."""
-        uploads = any(
-            vars(callback).get(_OWNER) is self
-            for callback in self._state.callbacks
-            if isinstance(callback, LoggerDestination)
-        )
+    def dropped(self, destinations: Sequence[Callback], name: str, path: str, *, overwrite: bool) -> None:
+        """The Logger gave a file to its destinations; if none of them uploads, say so once per name."""
+        uploads = any(vars(destination).get(_OWNER) is self for destination in destinations)
         if not uploads and name not in self._dropped:
             self._dropped.add(name)
             attempt, held = self._attempt(None, name, name, name, path, overwrite=overwrite)

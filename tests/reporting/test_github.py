@@ -35,7 +35,11 @@ def commands(text: str) -> list[tuple[str, dict[str, str], str]]:
     return [command for line in text.split("\n") if (command := read_command(line))]
 
 
-@given(st.text(), st.text(min_size=1), st.none() | st.text(min_size=1))
+# Texts that look escaped already are among them.
+TEXTS = st.text(min_size=1) | st.text("%0235ACD:,\r\n", min_size=1)
+
+
+@given(TEXTS, TEXTS, st.none() | TEXTS)
 def test_every_text_arrives_as_it_was(message: str, file: str, fix: str | None) -> None:
     (command,) = commands(format_findings([Finding(RULE, message, FileLocation(file, 3, 5), fix)]))
     expected = message if fix is None else f"{message}\nfix: {fix}"

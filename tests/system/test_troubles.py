@@ -248,6 +248,20 @@ def test_u22_a_log_is_unrouted_when_the_only_destination_drops_files(train):
     assert len(trained.recorded.lines("attempt")) == 1
 
 
+def test_u22_a_private_uploader_of_a_callback_does_not_make_the_log_routed(train, bucket):
+    """The Logger gives files to its own destinations only."""
+    from composer.core import Callback
+
+    class Private(Callback):
+        def init(self, state, logger):
+            self.uploader = uploader(bucket)
+            self.uploader.init(state, logger)
+            state.callbacks.append(self.uploader)
+
+    trained = train([file_logger(flush_interval=1)], callbacks=[Private()])
+    assert verdicts_of(trained.recorded.audit()) == {"run/logs-rank0.txt": "unrouted"}
+
+
 def test_u22b_names_that_weights_and_biases_makes_one_collide(train, monkeypatch):
     pytest.importorskip("wandb")
     from composer.loggers import WandBLogger

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from composer_obs.findings import ArtifactLocation, Severity
-from composer_obs.uploads import judging, reports
+from composer_obs.uploads import reports
 from composer_obs.uploads.audit import AuditOptions, audit
+from composer_obs.uploads.judging import Judge
 from composer_obs.uploads.ledger import Destination, LedgerProblem, Outcome, replay
 from composer_obs.uploads.places import superseded_attempts
 from composer_obs.uploads.rules import RULES
@@ -236,7 +237,8 @@ class TestLost:
         self, uploads: Uploads
     ) -> None:
         for flush in range(40):
-            uploads.attempt("", b"line" * flush, artifact="logs.txt", destination=None, arrives=False)
+            data = b"line" * flush
+            uploads.attempt("", data, artifact="logs.txt", destination=None, arrives=False, overwrite=False)
         result = uploads.audit()
         assert only(result).verdict is Verdict.UNROUTED
         assert codes(result) == ["UP005"]
@@ -285,6 +287,14 @@ class TestUnprovable:
         never.set()
         assert artifact.verdict is Verdict.UNPROVABLE
         assert artifact.reason == "the store gave no answer in the time that was allowed"
+
+    def test_an_upload_of_a_killed_run_is_unprovable_where_the_store_does_not_answer(
+        self, uploads: Uploads
+    ) -> None:
+        uploads.run(ended=False)
+        uploads.attempt("a.pt", b"weights", outcome=None)
+        uploads.store.faults["head"] = StoreDeniedError("no permission to read back")
+        assert only(uploads.audit()).verdict is Verdict.UNPROVABLE
 
     def test_a_failed_upload_to_a_store_that_cannot_be_asked_is_failed(self, uploads: Uploads) -> None:
         uploads.attempt("a.pt", b"weights", outcome="failed", error="refused")
@@ -387,17 +397,18 @@ class TestClobbered:
         for flush in range(flushes):
             for rank in range(ranks):
                 uploads.attempt("log.txt", b"%03d %03d" % (flush, rank), session=f"s{rank}")
+        uploads.store.add("log.txt", b"foreign")  # so that each rank's uploads are all looked through
         compared = 0
-        judge = judging.judge
+        compare = Judge.compare
 
-        def counted(*args: Any, **kwargs: Any) -> Any:
+        def counted(judge: Judge, attempt: Any, stored: Any) -> Any:
             nonlocal compared
             compared += 1
-            return judge(*args, **kwargs)
+            return compare(judge, attempt, stored)
 
-        monkeypatch.setattr(judging, "judge", counted)
+        monkeypatch.setattr(Judge, "compare", counted)
         result = uploads.audit()
-        assert result.counts() == {"proven": 1, "clobbered": ranks - 1, "superseded": ranks * (flushes - 1)}
+        assert result.counts() == {"corrupt": ranks, "superseded": ranks * (flushes - 1)}
         assert compared < 10 * ranks * flushes
 
 

@@ -133,7 +133,7 @@ NAMES = st.text(
 ).filter(lambda name: name not in {".", ".."})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.dictionaries(NAMES, st.binary(max_size=20), min_size=1, max_size=5))
 @example(
     {
@@ -168,6 +168,13 @@ def test_a_fault_of_another_packages_store_is_a_problem_and_not_a_crash(uploads:
     uploads.attempt("a.pt", b"weights")
     uploads.store.faults["read"] = ZeroDivisionError("a fault")
     assert manifest(uploads).problems == {"s3://bucket/a.pt": "ZeroDivisionError: a fault"}
+
+
+@pytest.mark.parametrize("name", ["a.pt", "a b", "a\nb", "a\\b", "a\rb", "\\n", "é", "*", "-x"])
+def test_a_line_is_the_very_line_that_sha256sum_writes(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"weights")
+    written = subprocess.run(["sha256sum", "--", name], cwd=tmp_path, capture_output=True, check=True)
+    assert manifest_line(hashlib.sha256(b"weights").digest(), name) == written.stdout
 
 
 def test_a_key_that_begins_with_a_slash_stays_below_the_folder(tmp_path: Path) -> None:

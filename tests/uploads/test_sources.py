@@ -76,6 +76,7 @@ def test_problems_name_the_file_as_it_was_given(run_folder: Path) -> None:
         ("azure://container/run", "no plug-in is named 'azure'"),
         ("unprovable://x", "unprovable stores cannot be named by a URI"),
         ("s3://", "not an S3 URI"),
+        ("gs:///run", "not a Google Cloud Storage URI"),
     ],
 )
 def test_a_place_without_ledgers_is_refused_with_advice(run_folder: Path, place: str, advice: str) -> None:

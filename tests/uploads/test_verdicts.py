@@ -113,6 +113,15 @@ def test_a_checksum_that_needs_a_library_that_is_absent_is_no_verdict_against_th
     assert "install what computes crc32" in judgement.reason
 
 
+def test_a_wrong_guess_of_the_sizes_of_parts_condemns_nobody() -> None:
+    data = bytes(range(100))
+    digests = compute_digests(io.BytesIO(data).readinto, DigestPlan(("crc32",), 10))
+    there = StoredObject("a", 100, "head", Kept(data, parts=(30, 70)).checksums())
+    judgement = judge(100, digests, there, part_size=60)  # two parts as well, of 60 and 40
+    assert judgement.verdict is Verdict.PRESENT
+    assert judgement.reason == "size agrees; the sizes of its parts are not known"
+
+
 @st.composite
 def cuts(draw: st.DrawFn, size: int) -> tuple[int, ...]:
     """Sizes of the parts that an object of this size came in."""

@@ -75,6 +75,23 @@ class GCSStore(Store):
             return GoogleS3Store(bucket)
         return cls(bucket)
 
+    @classmethod
+    def from_uri(cls, uri: str, environ: Mapping[str, str]) -> tuple[Store, str]:
+        """The store of ``gs://bucket/key``, and the key.
+
+        Raises:
+            StoreError: It is not such a URI.
+
+        Example:
+            >>> GCSStore.from_uri("gs://checkpoints/run 1/#2?", {})[1]
+            'run 1/#2?'
+        """
+        del environ
+        bucket, _, key = uri.removeprefix("gs://").partition("/")
+        if not uri.startswith("gs://") or not bucket:
+            raise StoreError(f"not a Google Cloud Storage URI: {uri!r}; write gs://bucket/prefix")
+        return cls.from_options({"bucket": bucket}), key
+
     def plan(self, size: int) -> DigestPlan:
         del size
         return DigestPlan(("crc32c",))

@@ -309,7 +309,9 @@ class S3Store(Store):
                 config = Config(**self._config)
                 session: Any = get_session()
                 self._made = session.create_client("s3", config=config, **self._arguments)
-                self._made.meta.events.register("before-parse.s3.ListObjectsV2", read_page)
+                # A name with a wildcard is called first. Botocore's own handler, which looks for
+                # errors in disguise, would otherwise read the whole page once more.
+                self._made.meta.events.register("before-parse.*.ListObjectsV2", read_page)
             return self._made
 
 

@@ -29,21 +29,26 @@ _CHECKSUM = re.compile(r"(?P<value>[A-Za-z0-9+/]+=*)(?:-(?P<parts>\d+))?")
 
 
 def read_page(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
-    """Handler of botocore's event ``before-parse.s3.ListObjectsV2``: adds ``Objects`` and ``Token``.
+    """Handler of botocore's event ``before-parse`` of ListObjectsV2: adds ``Objects`` and ``Token``.
 
     Raises:
         ResponseParserError: The answer is not a listing, but perhaps the page of a proxy.
     """
     if response_dict["status_code"] != 200:
         return
-    from botocore.parsers import ResponseParserError
-
     try:
         root = ET.fromstring(response_dict["body"])  # noqa: S314 - botocore reads it with the same parser
-    except ET.ParseError as error:
-        raise ResponseParserError(f"a listing was expected, but the answer is not XML: {error}") from error
+    except ET.ParseError:
+        root = ET.Element("Error")
     namespace, _separator, name = root.tag.rpartition("}")
+    if name == "Error":
+        # An error in disguise, or an answer that was cut off: botocore, too, makes these a server
+        # error, which is asked about again.
+        response_dict["status_code"] = 500
+        return
     if name != "ListBucketResult":
+        from botocore.parsers import ResponseParserError
+
         raise ResponseParserError(f"a listing was expected, but the answer is <{name}>")
     if namespace:
         namespace += "}"
