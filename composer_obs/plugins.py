@@ -119,6 +119,7 @@ def build(name: str, **options: Any) -> Any:
         PluginError: No such plug-in, it cannot be imported, or it refuses the options.
 
     Example:
-        >>> auditor = build("upload_auditor", on_failure="raise")  # doctest: +SKIP
+        >>> build("upload_auditor", timeout=60).timeout
+        60.0
     """
     return find(name, LOGGERS, CALLBACKS).build(**options)

@@ -15,10 +15,9 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -220,8 +219,7 @@ def _end_torn_line(descriptor: int) -> None:
         os.write(descriptor, b"\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of a JSON Lines file.
 
     Args:

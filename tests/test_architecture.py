@@ -20,8 +20,10 @@ MODULES = {
 }
 #: What every part may build on.
 BASE = {"errors", "findings", "run_folder", "containment", "redaction", "plugins"}
-#: The only modules that know Composer: a callback or logger, and what hooks Composer for it.
+#: The only modules that know Composer: a callback or logger, what hooks Composer for it, and the
+#: training script of the demonstration.
 ADAPTERS = {
+    "composer_obs.demo.training",
     "composer_obs.uploads.auditor",
     "composer_obs.uploads.destinations",
     "composer_obs.uploads.stores.composer",

@@ -119,8 +119,10 @@ class UploadAuditor(LoggerDestination):
         """Look for uploaders that joined since the last event, then handle the event."""
         self._destinations = logger.destinations
         starts = self._session is None or (self._session.is_closed and event is Event.INIT)
-        if starts or len(state.callbacks) != self._known_callbacks:
+        if (starts or len(state.callbacks) != self._known_callbacks) and not self._guard.off:
             self._scan(state, starts=starts)
+            with self._guard("order"):
+                self._come_last(state)
         super().run_event(event, state, logger)
 
     def upload_file(self, state: State, remote_file_name: str, file_path: Path, *, overwrite: bool) -> None:
@@ -178,17 +180,29 @@ class UploadAuditor(LoggerDestination):
 
     def _scan(self, state: State, *, starts: bool = False) -> None:
         with self._guard("scan"):
-            if starts:
-                self._session = _Session(state, self.folder, self.interval, self._guard)
-            if self._session is None or self._session.is_closed:
-                return
-            # Whoever verifies must come after whoever uploads, and close and post_close follow the
-            # order of this list.
-            if self in state.callbacks and state.callbacks[-1] is not self:
-                state.callbacks.remove(self)
-                state.callbacks.append(self)
-            self._session.watch.scan()
             self._known_callbacks = len(state.callbacks)
+            if starts and not self._has_rival(state):
+                self._session = _Session(state, self.folder, self.interval, self._guard)
+            if self._session is not None and not self._session.is_closed:
+                self._session.watch.scan()
+
+    def _come_last(self, state: State) -> None:
+        """Whoever verifies must close after whoever uploads, and closing follows this list.
+
+        Not while Composer closes: it walks the list itself then, where each event walks a copy.
+        """
+        if self in state.callbacks and state.callbacks[-1] is not self:
+            state.callbacks.remove(self)
+            state.callbacks.append(self)
+
+    def _has_rival(self, state: State) -> bool:
+        """Whether another auditor watches this Trainer already; two would hide uploads from each other."""
+        for callback in state.callbacks:
+            if isinstance(callback, UploadAuditor) and callback is not self:
+                session = callback._session  # noqa: SLF001 - another instance of this class
+                if session is not None and not session.is_closed:
+                    return True
+        return False
 
     def _counts(self) -> dict[str, float]:
         assert self._session is not None

@@ -118,8 +118,8 @@ INCOMPLETE_MULTIPART = Rule(
     "UP013",
     "incomplete-multipart",
     Severity.WARNING,
-    "A multipart upload was begun under this key and neither completed nor aborted. The object is not "
-    "there, and the store charges for the parts until somebody aborts it.",
+    "A multipart upload was begun under this key and neither completed nor aborted. What it was to bring "
+    "is not in the object, and the store charges for the parts until somebody aborts it.",
     bad="A worker is killed in the middle of a 40 GB upload.",
     good="A bucket lifecycle rule that aborts incomplete multipart uploads after some days.",
 )

@@ -112,7 +112,7 @@ class UploadWatch:
             return
         name = format_name_with_dist(saver.remote_file_name.filename, self._state.run_name)
         # The time fields are still open, so the folder is known up to the first of them.
-        folder = os.path.dirname(name.lstrip("/")).partition("{")[0]
+        folder = f"{os.path.dirname(name.lstrip('/'))}/".lstrip("/").partition("{")[0]
         self._recorder.add_saver(Saver(folder, saver.latest_remote_file_name is not None))
 
     def _way(self, uploader: LoggerDestination | RemoteUploader) -> _Way:

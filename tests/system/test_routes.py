@@ -140,6 +140,44 @@ def test_a_prefix_of_the_uploader_is_part_of_the_key(train, s3_server, bucket):
     assert trained.recorded.live_verdicts() == {"team/a/run/logs-rank0.txt": "proven"}
 
 
+def test_a_second_auditor_leaves_the_trainer_to_the_first(train, s3_server, bucket, tmp_path):
+    from composer_obs import UploadAuditor
+    from tests.system.test_troubles import file_logger
+
+    trained = train([file_logger(), UploadAuditor(folder="second"), uploader(bucket)])
+    assert trained.error is None
+    assert trained.recorded.live_verdicts() == {"run/logs-rank0.txt": "proven"}
+    assert not (tmp_path / "second").exists()
+
+
+def test_an_uploader_that_joins_while_the_last_event_runs_does_not_disturb_closing(train, s3_server, bucket):
+    """Composer walks the callbacks while it closes them; none may be moved then."""
+    from composer.core import Callback
+
+    closed: list[str] = []
+
+    class Late(Callback):
+        def fit_end(self, state, logger):
+            self.uploader = uploader(bucket)
+            self.uploader.init(state, logger)
+
+        def close(self, state, logger):
+            closed.append("late")
+            if self.uploader not in state.callbacks:
+                state.callbacks.append(self.uploader)
+
+    class Last(Callback):
+        def close(self, state, logger):
+            closed.append("last")
+
+        def post_close(self):
+            closed.append("post")
+
+    trained = train([], callbacks=[Late(), Last()])
+    assert trained.error is None
+    assert closed == ["late", "last", "post"]
+
+
 @pytest.mark.distributed
 def test_two_ranks_and_every_upload_of_both_is_proven(run_script, s3_server, bucket):
     ended = run_script(

@@ -52,6 +52,23 @@ def test_many_keys_cost_a_page_a_thousand_and_a_question_for_each_that_is_absent
     assert sum(isinstance(answer, ObjectNotFoundError) for answer in answers.values()) == 3
 
 
+def test_pages_are_listed_side_by_side(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [f"{number:05}" for number in range(500, 3500)]
+    for key in keys:
+        store.add(key, b"1")
+    all_began = threading.Barrier(3, timeout=30)
+    listing = store.list
+
+    def begins_with_the_others(prefix: str, start_after: str = "") -> Iterator[StoredObject]:
+        all_began.wait()
+        yield from listing(prefix, start_after)
+
+    monkeypatch.setattr(store, "list", begins_with_the_others)
+    answers = look_up(store, keys, always)
+    assert {getattr(answer, "how", None) for answer in answers.values()} == {"list"}
+    assert store.asked == {"page": 3}
+
+
 def test_what_a_listing_leaves_open_is_asked_about(store: MemoryStore) -> None:
     for key in "abcd":
         store.add(key, key.encode())
@@ -220,15 +237,18 @@ def test_whatever_a_listing_says_an_object_is_absent_only_if_the_store_says_so_i
 @given(
     st.sets(st.text("abc", min_size=1, max_size=3), max_size=12),
     st.sets(st.text("abc", min_size=1, max_size=3), max_size=12),
+    st.integers(1, 12),
+    st.integers(1, 12),
 )
-def test_a_listing_that_jumps_finds_what_one_that_does_not_jump_finds(
-    present: set[str], wanted: set[str]
+def test_a_listing_that_jumps_and_is_cut_into_ranges_finds_what_a_plain_one_finds(
+    present: set[str], wanted: set[str], skip_after: int, smallest_range: int
 ) -> None:
     store = MemoryStore()
     for key in present:
         store.add(key, b"")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("composer_obs.uploads.lookup._SKIP_AFTER", 1)
+        patch.setattr("composer_obs.uploads.lookup._SKIP_AFTER", skip_after)
+        patch.setattr("composer_obs.uploads.lookup._SMALLEST_RANGE", smallest_range)
         answers = look_up(store, sorted(wanted), always)
     assert {key for key, answer in answers.items() if isinstance(answer, StoredObject)} == present & wanted
     if len(wanted) >= 3:

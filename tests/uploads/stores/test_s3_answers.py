@@ -12,7 +12,7 @@ import pytest
 from composer_obs.uploads.stores.base import StoredChecksum, StoredObject, StoreError
 from composer_obs.uploads.stores.s3 import S3Store
 from composer_obs.uploads.stores.s3_answers import read_head
-from tests.uploads.stores.answering import AnsweringServer, entry, page
+from tests.uploads.stores.answering import AnsweringServer, entry, error_body, page
 
 MD5 = hashlib.md5(b"data").hexdigest()
 
@@ -137,3 +137,32 @@ def test_an_answer_that_is_no_listing_is_not_taken_for_an_empty_one(
     answering.always(200, {}, body)
     with pytest.raises(StoreError):
         list(documented.list(""))
+
+
+@pytest.mark.parametrize("first", [page(entry("k"))[:-30], error_body("InternalError")])
+def test_a_page_that_was_cut_off_or_is_an_error_in_disguise_is_asked_for_again(
+    answering: AnsweringServer, documented: S3Store, first: str
+) -> None:
+    answers = iter([(200, {}, first), (200, {}, page(entry("k")))])
+    answering.answer = lambda _method, _path: next(answers)
+    assert [found.key for found in documented.list("")] == ["k"]
+    assert len(answering.requests) == 2
+
+
+def test_botocore_does_not_read_a_page_a_second_time(
+    answering: AnsweringServer, documented: S3Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own handlers run after ours only as long as it calls wildcards first."""
+    from botocore import handlers
+
+    sizes: list[int] = []
+    looks_for_error = handlers._looks_like_special_case_error
+
+    def spy(status: int, body: bytes) -> bool:
+        sizes.append(len(body))
+        return bool(looks_for_error(status, body))
+
+    monkeypatch.setattr(handlers, "_looks_like_special_case_error", spy)
+    answering.always(200, {}, page("".join(entry(f"k{number}") for number in range(100))))
+    assert len(list(documented.list(""))) == 100
+    assert max(sizes) < 100
