@@ -1,7 +1,10 @@
 """Did every artifact of a run arrive, whole?
 
-`ledger` keeps what was announced, `content` and `checksums` what the files held, `stores` ask
-where they went, `lookup` asks cheaply, `verdicts` compares, `checkpoints` looks at shards and
-pointers, and `audit` puts it together. `auditor` is the only module that knows Composer's Trainer;
-`taps` and `uploaders` beside it hook what Composer uploads with.
+The core, which knows neither Composer nor torch: `ledger` keeps what was announced, `content` and
+`checksums` what the files held, `stores` answer for where they went, `lookup` asks them cheaply,
+`verdicts` compares, `places` and `judging` tell who is to blame, `checkpoints` looks at shards and
+pointers, and `audit` puts it together. `recorder` and `verifier` do so while a run goes on.
+
+The adapters: `auditor` is the LoggerDestination, `watch` finds the ways out of a Trainer,
+`destinations` names them, and `taps` and `uploaders` learn how each upload ended.
 """
