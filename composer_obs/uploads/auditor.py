@@ -36,6 +36,7 @@ __all__ = ["UploadAuditor", "UploadsNotProvenError"]
 _log = logging.getLogger(__name__)
 
 _EXIT_CODE = 1
+_SCANS = (Event.INIT, Event.AFTER_LOAD, Event.FIT_START, Event.EVAL_STANDALONE_START, Event.PREDICT_START)
 _TELL_SECONDS = 5.0
 
 
@@ -119,7 +120,9 @@ class UploadAuditor(LoggerDestination):
         """Look for uploaders that joined since the last event, then handle the event."""
         self._destinations = logger.destinations
         starts = self._session is None or (self._session.is_closed and event is Event.INIT)
-        if (starts or len(state.callbacks) != self._known_callbacks) and not self._guard.off:
+        # Some can upload only after their own INIT, so the starts of the work look again.
+        due = starts or event in _SCANS or len(state.callbacks) != self._known_callbacks
+        if due and not self._guard.off:
             self._scan(state, starts=starts)
             with self._guard("order"):
                 self._come_last(state)

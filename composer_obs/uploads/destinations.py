@@ -30,14 +30,14 @@ class Route:
     Args:
         destination (Destination): For the ledger.
         uploader_key_of (Callable[[str], str]): From an artifact's name to the uploader's name of it.
-        key_of (Callable[[str], str]): From an artifact's name to its key in the store.
+        prefix (str): What the store puts in front of the uploader's names.
         uri_of (Callable[[str], str]): From a key to what a person calls it.
         open (Callable[[], Store]): The store, with credentials that never leave the process.
     """
 
     destination: Destination
     uploader_key_of: Callable[[str], str]
-    key_of: Callable[[str], str]
+    prefix: str
     uri_of: Callable[[str], str]
     open: Callable[[], Store]
 
@@ -134,7 +134,7 @@ def _route(
     return Route(
         destination,
         uploader_key_of=key_of,
-        key_of=lambda artifact: prefix + key_of(artifact),
+        prefix=prefix,
         uri_of=lambda key: f"{destination.uri}/{key}",
         open=open_ or (lambda: open_store(destination)),
     )

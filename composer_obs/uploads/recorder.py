@@ -69,8 +69,10 @@ class Recorder:
         self.writer.append(to_record("saver", saver))
 
     def announce(self, attempt: Attempt) -> None:
-        """Write that an upload is about to begin."""
+        """Write that an upload is about to begin; again, under its true key, if that was another."""
         with self._lock:
+            if (before := self.ledger.attempts.get(attempt.id)) is not None:
+                self._standing[before.destination, before.key].pop(before.id, None)
             self.ledger.attempts[attempt.id] = dataclasses.replace(attempt, time=utc_now())
             here = self._standing.setdefault((attempt.destination, attempt.key), {})
             if replaces_earlier(attempt):

@@ -25,6 +25,8 @@ def _wrap(
     original: Callable[..., Any], listener: Listener, is_on: Callable[[], bool], instance: Any = None
 ) -> Callable[..., Any]:
     signature = inspect.signature(original)
+    kinds = {parameter.kind: name for name, parameter in signature.parameters.items()}
+    collector = kinds.get(inspect.Parameter.VAR_KEYWORD, "")
 
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -35,6 +37,7 @@ def _wrap(
             arguments = signature.bind(*args, **kwargs).arguments
         except TypeError:
             return original(*args, **kwargs)  # Which raises the same error, as it would without us.
+        arguments |= arguments.get(collector, {})
         ticket = listener.before(arguments["self"] if instance is None else instance, arguments)
         try:
             result = original(*args, **kwargs)

@@ -124,30 +124,37 @@ class StagedUploads:
         self._lock = threading.RLock()
         self._workers: list[Any] = []
         self._exceptions: _SharedQueue | None = None
-        self._just_staged: dict[str, tuple[str, str | None]] = {}
+        self._here = threading.local()
         with uploader._object_lock:
             uploader._logged_objects = _WaitingFiles(uploader._logged_objects, self._note_staged)
 
     def _note_staged(self, key: str, staged: str, replaced: str | None) -> None:
-        self._just_staged[key] = (staged, replaced)
+        self._here.staged = (key, staged, replaced)
 
-    def accepted(self, attempt: str, key: str) -> str | None:
-        """The uploader took a file; returns the copy of it that will be sent, if there is one.
+    def before(self) -> None:
+        """This thread is about to give the uploader a file."""
+        self._here.staged = None
+
+    def accepted(self, attempt: str) -> tuple[str, str] | None:
+        """The uploader took the file; returns its own name of the object and the copy that it will send.
+
+        A subclass may change the name, or queue nothing; then there is nothing to wait for, and
+        only the store can tell.
 
         Args:
             attempt (str): The attempt's id.
-            key (str): Composer's name of the object.
         """
         with self._lock:
-            staged, replaced = self._just_staged.pop(key, (None, None))
-            if staged is None:
+            if self._here.staged is None:
+                self._on_outcome(attempt, Outcome("uploaded"))
                 return None
+            key, staged, replaced = self._here.staged
             self._connect()
             for pending in list(self._pending.values()):
                 if pending.staged == replaced:
                     self._end(pending, Outcome("replaced"))
             self._pending[attempt] = _Pending(attempt, key, staged)
-            return staged
+            return key, staged
 
     def poll(self) -> None:
         """Look at the signs: staged copies that are gone, exceptions, dead workers."""

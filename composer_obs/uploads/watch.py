@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from composer.callbacks import CheckpointSaver
@@ -49,7 +49,6 @@ class _Ticket:
     attempt: Attempt
     held: HeldFile | None
     way: _Way
-    name_at_uploader: str
 
 
 class UploadWatch:
@@ -82,7 +81,8 @@ class UploadWatch:
     def scan(self) -> None:
         """Hook every uploader among the callbacks that is not hooked yet."""
         for callback in list(self._state.callbacks):
-            self.adopt(callback)
+            with self._guard(f"scan of {type(callback).__name__}"):
+                self.adopt(callback)
 
     def adopt(self, callback: Callback) -> None:
         """Listen to one callback, if it uploads."""
@@ -138,13 +138,17 @@ class UploadWatch:
 
     def dropped(self, destinations: Sequence[Callback], name: str, path: str, *, overwrite: bool) -> None:
         """The Logger gave a file to its destinations; if none of them uploads, say so once per name."""
-        uploads = any(vars(destination).get(_OWNER) is self for destination in destinations)
-        if not uploads and name not in self._dropped:
+        if not self._uploads(destinations):
+            self.scan()  # One may have learnt to upload since the last event.
+        if not self._uploads(destinations) and name not in self._dropped:
             self._dropped.add(name)
             attempt, held = self._attempt(None, name, name, name, path, overwrite=overwrite)
             self._recorder.announce(attempt)
             if held is not None:
                 held.close()
+
+    def _uploads(self, destinations: Sequence[Callback]) -> bool:
+        return any(vars(destination).get(_OWNER) is self for destination in destinations)
 
     def open(self, destination: Destination) -> Store:
         """The store of a destination of this process, with the credentials that it uploads with.
@@ -175,9 +179,13 @@ class UploadWatch:
         with self._guard("announce"):
             if self._guard.off or not self._is_ours(instance):
                 return None
+            if "remote_file_name" not in arguments or "file_path" not in arguments:
+                return None  # A method of that name that is something else.
             way = self._way(instance)
+            if way.staged is not None:
+                way.staged.before()
             name = str(arguments["remote_file_name"])
-            key = way.route.key_of(name)
+            key = way.route.prefix + way.route.uploader_key_of(name)
             attempt, held = self._attempt(
                 way.destination.id,
                 name,
@@ -187,7 +195,7 @@ class UploadWatch:
                 overwrite=bool(arguments.get("overwrite", False)),
             )
             self._recorder.announce(attempt)
-            return _Ticket(attempt, held, way, way.route.uploader_key_of(name))
+            return _Ticket(attempt, held, way)
         return None
 
     def returned(self, ticket: _Ticket | None, result: Any) -> None:
@@ -198,7 +206,9 @@ class UploadWatch:
             attempt, held, way = ticket.attempt, ticket.held, ticket.way
             staged = None
             if way.staged is not None:
-                staged = way.staged.accepted(attempt.id, ticket.name_at_uploader)
+                if (taken := way.staged.accepted(attempt.id)) is not None:
+                    name, staged = taken
+                    attempt = self._under_true_name(attempt, way, name)
             elif isinstance(result, Future):
                 result.add_done_callback(lambda future: self._ended(attempt.id, outcome_of_future(future)))
             else:
@@ -216,6 +226,14 @@ class UploadWatch:
                 if ticket.held is not None:
                     ticket.held.close()
                 self._ended(ticket.attempt.id, Outcome("failed", describe_error(error)))
+
+    def _under_true_name(self, attempt: Attempt, way: _Way, name: str) -> Attempt:
+        """A subclass of Composer's uploader may upload under another name than it was given."""
+        key = way.route.prefix + name
+        if key != attempt.key:
+            attempt = replace(attempt, key=key, uri=way.route.uri_of(key))
+            self._recorder.announce(attempt)
+        return attempt
 
     def _ended(self, attempt: str, outcome: Outcome) -> None:
         with self._guard("ended"):

@@ -140,6 +140,66 @@ def test_a_prefix_of_the_uploader_is_part_of_the_key(train, s3_server, bucket):
     assert trained.recorded.live_verdicts() == {"team/a/run/logs-rank0.txt": "proven"}
 
 
+def test_subclasses_of_the_uploader_that_rename_or_drop_files_are_judged_by_what_they_do(
+    train, s3_server, bucket
+):
+    from composer.core import Callback
+    from composer.loggers import RemoteUploaderDownloader
+
+    class Own(RemoteUploaderDownloader):
+        def upload_file(self, state, remote_file_name, file_path, *, overwrite):
+            if "dropped" not in remote_file_name:
+                super().upload_file(state, f"own/{remote_file_name}", file_path, overwrite=overwrite)
+
+    class Files(Callback):
+        def epoch_end(self, state, logger):
+            for name in ("sent.txt", "dropped.txt"):
+                with open(name, "w") as file:
+                    file.write(f"{name} {state.timestamp.epoch}")
+                logger.upload_file(name, name, overwrite=True)
+
+    trained = train([Own(f"s3://{bucket}", use_procs=False)], callbacks=[Files()])
+    assert keys_in(s3_server.client(), bucket) == {"own/sent.txt"}
+    assert trained.recorded.live_verdicts() == {"own/sent.txt": "proven", "dropped.txt": "missing"}
+    assert verdicts_of(trained.recorded.audit()) == {"own/sent.txt": "proven", "dropped.txt": "missing"}
+
+
+def test_destinations_of_every_shape_are_listened_to_without_a_fault(train, s3_server, bucket, caplog):
+    from composer.loggers import LoggerDestination
+
+    class Collecting(LoggerDestination):
+        def can_upload_files(self):
+            return True
+
+        def upload_file(self, **arguments):
+            pass
+
+    class Broken(LoggerDestination):
+        def can_upload_files(self):
+            raise NotImplementedError
+
+    class Late(LoggerDestination):
+        ready = False
+
+        def init(self, state, logger):
+            self.ready = True
+
+        def can_upload_files(self):
+            return self.ready
+
+    from tests.system.test_troubles import file_logger
+
+    loggers = [Collecting(), Broken(), Late(), uploader(bucket), file_logger()]
+    trained = train(loggers)
+    found = {line["uri"].partition("/run/logs")[0] for line in trained.recorded.lines("attempt")}
+    assert found == {f"s3://{bucket}", "Collecting://run", "Late://run"}
+    assert trained.recorded.live_verdicts()["run/logs-rank0.txt"] in ("proven", "unprovable")
+    assert verdicts_of(trained.recorded.audit())
+    faults = [r.getMessage() for r in caplog.records if "failed in" in r.getMessage()]
+    assert len(faults) == 1
+    assert "scan of Broken" in faults[0]
+
+
 def test_a_second_auditor_leaves_the_trainer_to_the_first(train, s3_server, bucket, tmp_path):
     from composer_obs import UploadAuditor
     from tests.system.test_troubles import file_logger
