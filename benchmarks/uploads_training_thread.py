@@ -140,9 +140,11 @@ def _pair(work: Workload, destination: Callable[[Path], Any]) -> Iterator[_Pair]
     staging = {name: work.folder / f"staging-{name}" for name in ("without", "with")}
     records = work.folder / "records"
     auditor = UploadAuditor(folder=str(records), interval=3600)
+    model = ComposerClassifier(torch.nn.Linear(2, 2), num_classes=2)
     trainers = {
         name: Trainer(
-            model=ComposerClassifier(torch.nn.Linear(2, 2), num_classes=2),
+            model=model,
+            optimizers=torch.optim.SGD(model.parameters(), lr=0.1),
             loggers=[destination(folder), *([auditor] if name == "with" else [])],
             device="cpu",
             progress_bar=False,

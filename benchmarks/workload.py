@@ -75,9 +75,12 @@ class Workload:
     @functools.cached_property
     def environment(self) -> dict[str, str]:
         """Ours with the server's settings in place of the developer's own for AWS."""
-        own = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        dropped = ("AWS_", "PYTHONDONTWRITEBYTECODE")
+        own = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
         files = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
-        return {**own, **self.server.environment(), **files}
+        # What pip installs is compiled; a checkout may not be.
+        compiled = {"PYTHONPYCACHEPREFIX": str(self.folder / "bytecode")}
+        return {**own, **self.server.environment(), **files, **compiled}
 
     @functools.cached_property
     def source(self) -> Path:
