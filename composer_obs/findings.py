@@ -51,6 +51,8 @@ class Rule:
         bad (str): An example that breaks the rule.
         good (str): The same, put right.
         since (str): The version of this package that introduced the rule.
+        language (str): Of both examples, ``"python"`` or ``"yaml"``; empty if they are prose.
+        fix (str): ``"safe"`` or ``"unsafe"`` if a fix can be applied automatically, else empty.
     """
 
     code: str
@@ -60,18 +62,26 @@ class Rule:
     bad: str
     good: str
     since: str = "0.1.0"
+    language: str = ""
+    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class FileLocation:
-    """A place in a text file; line and column count from 1."""
+    """A place in a text file; line and column count from 1, and ``end_column`` is behind the last character.
+
+    ``excerpt`` is the line's text, for people.
+    """
 
     file: str
     line: int = 1
     column: int = 1
+    end_column: int | None = None
+    excerpt: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {"file": self.file, "line": self.line, "column": self.column}
+        place: dict[str, Any] = {"file": self.file, "line": self.line, "column": self.column}
+        return place if self.end_column is None else {**place, "end_column": self.end_column}
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"

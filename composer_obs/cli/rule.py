@@ -37,17 +37,35 @@ def _to_json(rule: Rule) -> dict[str, str]:
         "bad": rule.bad,
         "good": rule.good,
         "since": rule.since,
+        "language": rule.language,
+        "fix": rule.fix,
     }
 
 
 def _explain(rule: Rule) -> str:
-    from textwrap import fill, indent
+    from textwrap import fill
 
-    return "\n\n".join(
-        (
-            f"{rule.code} {rule.name} ({rule.severity.value}, since {rule.since})",
-            fill(rule.reason, 88),
-            f"Instead of:\n{indent(fill(rule.bad, 84), '    ')}",
-            f"Good:\n{indent(fill(rule.good, 84), '    ')}",
-        )
+    parts = [
+        f"{rule.code} {rule.name} ({rule.severity.value}, since {rule.since})",
+        fill(rule.reason, 88, break_on_hyphens=False),
+        f"Instead of:\n{_example(rule.bad)}",
+        f"Good:\n{_example(rule.good)}",
+    ]
+    if rule.fix:
+        asked = "--fix" if rule.fix == "safe" else "--fix --unsafe-fixes"
+        parts.append(f"Fixed by: composer-obs lint {asked}")
+    return "\n\n".join(parts)
+
+
+def _example(text: str) -> str:
+    """Indented, its own lines kept; a line that is too long goes on further to the right."""
+    from textwrap import TextWrapper
+
+    wrapper = TextWrapper(
+        88,
+        initial_indent="    ",
+        subsequent_indent="        ",
+        break_on_hyphens=False,
+        break_long_words=False,
     )
+    return "\n".join(wrapper.fill(line) for line in text.splitlines())

@@ -47,6 +47,8 @@ def _command(finding: Finding) -> str:
     properties = {}
     if isinstance(where, FileLocation):
         properties = {"file": redact(where.file), "line": str(where.line), "col": str(where.column)}
+        if where.end_column is not None:
+            properties["endColumn"] = str(where.end_column)
     else:
         message = f"{redact(str(where))}: {message}"
     properties["title"] = f"{finding.rule.code} {finding.rule.name}"

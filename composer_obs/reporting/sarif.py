@@ -85,6 +85,8 @@ def _sentence(finding: Finding) -> str:
 def _location(where: Location) -> dict[str, Any]:
     if isinstance(where, FileLocation):
         region = {"startLine": where.line, "startColumn": where.column}
+        if where.end_column is not None:
+            region["endColumn"] = where.end_column
         artifact = {"uri": _file_uri(redact(where.file))}
         return {"physicalLocation": {"artifactLocation": artifact, "region": region}}
     logical = {"fullyQualifiedName": redact(str(where))}

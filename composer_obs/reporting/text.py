@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from composer_obs.findings import Finding, Severity
+from composer_obs.findings import FileLocation, Finding, Severity
 from composer_obs.redaction import redact
 
 __all__ = ["format_findings", "format_size", "format_table", "printable"]
 
+# Columns that are shown on each side of a place in a long line.
+_MARGIN = 80
 _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}
 
 
@@ -35,9 +37,40 @@ def format_findings(findings: Iterable[Finding], *, colour: bool = False) -> str
         rule = finding.rule
         where, message = printable(redact(str(finding.where))), printable(redact(finding.message))
         lines.append(f"{level} {rule.code} {rule.name}  {where}  {message}")
+        if isinstance(finding.where, FileLocation):
+            lines += _excerpt(finding.where)
         if finding.fix:
             lines.append(f"    fix: {printable(redact(finding.fix))}")
     return "\n".join(lines)
+
+
+def _excerpt(where: FileLocation) -> list[str]:
+    """The line of the source, with carets under the place."""
+    if not where.excerpt or not where.excerpt.strip():
+        return []
+    # Far from the place nobody looks.
+    start = max(0, where.column - 1 - _MARGIN)
+    shown = where.excerpt[start : start + 2 * _MARGIN]
+    before = where.excerpt[start : where.column - 1]
+    marked = where.excerpt[where.column - 1 : (where.end_column or where.column + 1) - 1][:_MARGIN]
+    number = str(where.line)
+    lines = [f"    {number} | {printable(redact(shown.expandtabs(1)))}"]
+    # Redaction moves what stands behind it, and a caret under the wrong word is worse than none.
+    if redact(shown) == shown:
+        gap = " " * _width(printable(before.expandtabs(1)))
+        lines.append(
+            f"    {' ' * len(number)} | {gap}{'^' * max(1, _width(printable(marked.expandtabs(1))))}"
+        )
+    return lines
+
+
+def _width(text: str) -> int:
+    """How many columns a text takes in a terminal."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(c) else 2 if east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def format_table(

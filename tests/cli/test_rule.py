@@ -45,10 +45,10 @@ def test_json_is_for_programs() -> None:
     assert every["version"] == 1
     assert [rule["code"] for rule in every["rules"]] == list(rules())
     assert one["rules"] == [rule for rule in every["rules"] if rule["code"] == "UP001"]
-    assert set(one["rules"][0]) == {"code", "name", "severity", "reason", "bad", "good", "since"}
+    assert set(one["rules"][0]) == {"code", "name", "severity", "reason", "bad", "good", "since", "language", "fix"}
 
 
 def test_an_unknown_rule_is_wrong_usage_with_what_was_meant() -> None:
-    result = invoke("rule", "mising")
+    result = invoke("rule", "corupt")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr == "no rule is called 'mising'; did you mean UP001 (missing)?\n"
+    assert result.stderr == "no rule is called 'corupt'; did you mean UP003 (corrupt)?\n"
