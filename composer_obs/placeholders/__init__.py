@@ -1,0 +1,1 @@
+"""Are the file-name templates right?"""
