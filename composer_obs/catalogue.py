@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from composer_obs import containment
 from composer_obs.errors import InvalidInputError
 from composer_obs.findings import Rule
+from composer_obs.placeholders import rules as placeholders
 from composer_obs.uploads import rules as uploads
 
 __all__ = ["Selection", "UnknownRuleError", "find_rule", "rules"]
 
-_ALL = (*containment.RULES, *uploads.RULES)
+_ALL = (*containment.RULES, *placeholders.RULES, *uploads.RULES)
 
 
 class UnknownRuleError(InvalidInputError):
