@@ -1,0 +1,147 @@
+"""Linting many files, on several cores where that pays."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from composer_obs.findings import FileLocation, Finding, Rule, Severity
+from composer_obs.placeholders.fixes import apply_edits
+from composer_obs.placeholders.lint import Diagnostic, Options, language_of, lint_text
+from composer_obs.placeholders.reading import Prefilter, Source, read_source
+from composer_obs.placeholders.rules.syntax import UNREADABLE_FILE
+from composer_obs.placeholders.settings import Settings
+from composer_obs.placeholders.sources.candidates import PYTHON, YAML
+from composer_obs.placeholders.uses import Facts
+
+__all__ = ["FileResult", "Linting", "lint_files"]
+
+# Below this, starting processes takes longer than what they save.
+_WORTH_PROCESSES = 400
+_CHUNK = 64
+# A fix can uncover another; more rounds than that would mean that two undo each other.
+_ROUNDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Linting:
+    """How files are linted.
+
+    Args:
+        settings (Settings): Of the project.
+        facts (Facts): What is known about the run.
+        selected (Callable[[Rule], bool]): Whether a rule counts at all.
+        fix (str): Which fixes to apply: ``""`` none, ``"safe"`` or ``"unsafe"`` for all.
+        named (frozenset[str]): Files that were asked for by name: read whatever is in them.
+    """
+
+    settings: Settings = field(default_factory=Settings)
+    facts: Facts = field(default_factory=Facts)
+    selected: Callable[[Rule], bool] = lambda rule: True  # noqa: ARG005
+    fix: str = ""
+    named: frozenset[str] = frozenset()
+
+    def options(self, path: str) -> Options:
+        """The options for one file."""
+        ignored = self.settings.ignored_in(path)
+        selected = self.selected
+        return Options(self.facts, lambda rule: selected(rule) and not rule.code.startswith(ignored))
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    """What became of one file.
+
+    Args:
+        source (Source): The file as it was read.
+        diagnostics (list[Diagnostic]): What is wrong with it, after fixing.
+        fixed_text (str, optional): Its text with the fixes applied, if there were any.
+        fixes (int): How many fixes were applied.
+    """
+
+    source: Source
+    diagnostics: list[Diagnostic]
+    fixed_text: str | None = None
+    fixes: int = 0
+
+
+def lint_files(paths: Sequence[str], linting: Linting) -> Iterator[FileResult]:
+    """Lint files; yields those in which there is something to say, in their order.
+
+    Args:
+        paths (Sequence[str]): The files.
+        linting (Linting): How.
+    """
+    cores = os.cpu_count() or 1
+    if len(paths) < _WORTH_PROCESSES or cores == 1:
+        yield from _lint_some(paths, linting)
+        return
+    chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
+    yield from _in_processes(chunks, linting, min(cores, len(chunks)))
+
+
+def _in_processes(chunks: list[Sequence[str]], linting: Linting, processes: int) -> Iterator[FileResult]:
+    import multiprocessing
+
+    # Nothing here has threads, so a fork is safe, and it costs a tenth of a new interpreter.
+    method = "fork" if sys.platform == "linux" else None
+    global _shared  # noqa: PLW0603 - what a fork hands on without pickling
+    _shared = linting
+    with multiprocessing.get_context(method).Pool(processes, _adopt, (None if method else linting,)) as pool:
+        for results in pool.imap(_lint_shared, chunks):
+            yield from results
+
+
+_shared: Linting | None = None
+
+
+def _adopt(linting: Linting | None) -> None:
+    global _shared  # noqa: PLW0603
+    _shared = linting or _shared
+
+
+def _lint_shared(paths: Sequence[str]) -> list[FileResult]:
+    assert _shared is not None
+    return list(_lint_some(paths, _shared))
+
+
+def _lint_some(paths: Iterable[str], linting: Linting) -> Iterator[FileResult]:
+    python, yaml = Prefilter(PYTHON), Prefilter(YAML)
+    for path in paths:
+        prefilter = yaml if language_of(path) == "yaml" else python
+        source = read_source(path, prefilter=None if path in linting.named else prefilter)
+        if source.text is None and source.problem is None:
+            continue
+        result = lint_source(source, linting)
+        if result.diagnostics or result.fixes:
+            yield result
+
+
+def lint_source(source: Source, linting: Linting) -> FileResult:
+    """Lint one source, and fix it as far as that is asked for."""
+    options = linting.options(source.path)
+    unreadable = _unreadable(source, options)
+    if source.text is None:
+        return FileResult(source, unreadable)
+    text, fixes = source.text, 0
+    diagnostics = lint_text(text, source.path, options)
+    for _ in range(_ROUNDS):
+        wanted = [d.edits for d in diagnostics if d.edits and (linting.fix == "unsafe" or d.is_safe)]
+        if not linting.fix or not wanted:
+            break
+        text, applied = apply_edits(text, wanted)
+        fixes += applied
+        diagnostics = lint_text(text, source.path, options)
+    fixed = text if text != source.text else None
+    return FileResult(source, [*unreadable, *diagnostics], fixed, fixes)
+
+
+def _unreadable(source: Source, options: Options) -> list[Diagnostic]:
+    if source.problem is None or not options.enabled(UNREADABLE_FILE):
+        return []
+    # What can be read in part is linted all the same, and only warned of.
+    severity = Severity.WARNING if source.text is not None else None
+    where = FileLocation(source.path)
+    return [Diagnostic(Finding(UNREADABLE_FILE, source.problem, where, severity=severity))]
