@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from composer_obs.findings import Finding as Finding
     from composer_obs.findings import Rule as Rule
     from composer_obs.findings import Severity as Severity
+    from composer_obs.placeholders.lint import lint_kwargs as lint_kwargs
+    from composer_obs.placeholders.linter import PlaceholderLinter as PlaceholderLinter
     from composer_obs.uploads.auditor import UploadAuditor as UploadAuditor
 
 __version__ = "0.1.0"
@@ -26,11 +28,22 @@ __version__ = "0.1.0"
 _HOME = {
     "ComposerObsError": "composer_obs.errors",
     "Finding": "composer_obs.findings",
+    "PlaceholderLinter": "composer_obs.placeholders.linter",
     "Rule": "composer_obs.findings",
     "Severity": "composer_obs.findings",
     "UploadAuditor": "composer_obs.uploads.auditor",
+    "lint_kwargs": "composer_obs.placeholders.lint",
 }
-__all__ = ["ComposerObsError", "Finding", "Rule", "Severity", "UploadAuditor", "__version__"]
+__all__ = [
+    "ComposerObsError",
+    "Finding",
+    "PlaceholderLinter",
+    "Rule",
+    "Severity",
+    "UploadAuditor",
+    "__version__",
+    "lint_kwargs",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -24,6 +24,7 @@ BASE = {"errors", "findings", "run_folder", "containment", "redaction", "plugins
 #: training script of the demonstration.
 ADAPTERS = {
     "composer_obs.demo.training",
+    "composer_obs.placeholders.linter",
     "composer_obs.uploads.auditor",
     "composer_obs.uploads.destinations",
     "composer_obs.uploads.stores.composer",
@@ -31,7 +32,7 @@ ADAPTERS = {
     "composer_obs.uploads.watch",
 }
 #: Parts that may know others.
-KNOWS = {"cli": None, "__main__": {"cli"}, "attach": set(), "catalogue": {"uploads"}, "demo": set(), "": None}
+KNOWS = {"cli": None, "__main__": {"cli"}, "attach": set(), "catalogue": {"placeholders", "uploads"}, "demo": set(), "": None}
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -131,7 +132,7 @@ def test_help_imports_nothing_heavy() -> None:
 import io
 from composer_obs.cli import cli
 sys.stdout = io.StringIO()
-for arguments in (["--help"], ["audit", "--help"], ["run", "--help"], ["rule", "UP001"], ["plugins"]):
+for arguments in (["--help"], ["audit", "--help"], ["lint", "--help"], ["run", "--help"], ["rule", "UP001"], ["plugins"]):
     try:
         cli(arguments)
     except SystemExit as ended:
