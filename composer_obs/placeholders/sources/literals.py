@@ -96,7 +96,7 @@ class LineIndex:
     def __init__(self, source: str) -> None:
         self._source = source
         self._ascii = source.isascii()
-        self._starts = [0, *(match.end() for match in _LINE_END.finditer(source))]
+        self._starts = _line_starts(source) if self._ascii else [0, *_line_ends(source)]
         self._columns: dict[int, list[int]] = {}
 
     def offset(self, line: int, utf8_column: int) -> int:
@@ -125,6 +125,18 @@ class LineIndex:
             columns = [] if text.isascii() else list(accumulate(map(_utf8_length, text)))
             self._columns[line] = columns
         return bisect_right(columns, utf8_column) if columns else utf8_column
+
+
+def _line_ends(source: str) -> Iterator[int]:
+    return (match.end() for match in _LINE_END.finditer(source))
+
+
+def _line_starts(source: str) -> list[int]:
+    """As `_line_ends`, several times as fast: bytes end their lines where Python's tokenizer does."""
+    starts = [0, *accumulate(map(len, source.encode("ascii").splitlines(keepends=True)))]
+    if source and source[-1] not in "\r\n":
+        del starts[-1]
+    return starts
 
 
 def line_index(source: str) -> LineIndex:

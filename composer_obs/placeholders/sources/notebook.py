@@ -13,6 +13,7 @@ import warnings
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 from composer_obs.placeholders.calls import Call, Span, Text, Unknown, Value, walk
 from composer_obs.placeholders.sources.python_source import read_python
@@ -50,18 +51,18 @@ def read_notebook(source: str) -> list[Call]:
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list):
         raise ValueError("not a notebook: there is no list of cells")  # noqa: TRY004 - of its text
-    lines = [line for cell in _code_cells(cells, source) for line in cell]
-    starts, length = [], 0
-    for line in lines:
-        starts.append(length)
-        length += len(line.code)
-    calls = read_python("".join(line.code for line in lines))
+    code = [line for cell in _code_cells(cells) for line in cell]
+    calls = read_python("".join(code))
+    if not calls:
+        return []
+    lines = _located(code, source)
+    starts = [0, *accumulate(map(len, code))]
 
     def move(span: Span | None) -> Span | None:
-        if span is None or not lines:
+        if span is None:
             return None
-        line = lines[bisect_right(starts, span[0]) - 1]
-        shift = span[0] - starts[lines.index(line)]
+        number = min(bisect_right(starts, span[0]), len(lines)) - 1
+        line, shift = lines[number], span[0] - starts[number]
         at = max(line.at, 0) + (shift if line.at >= 0 else 0)
         return at, at + max(1, min(span[1] - span[0], len(line.code.rstrip("\n")) - shift))
 
@@ -71,23 +72,30 @@ def read_notebook(source: str) -> list[Call]:
     return calls
 
 
-def _code_cells(cells: list[object], source: str) -> Iterator[list[_Line]]:
-    at = 0
+def _code_cells(cells: list[object]) -> Iterator[list[str]]:
+    """The lines of each cell that is Python, each with its end."""
     for cell in cells:
         if not isinstance(cell, dict) or cell.get("cell_type") != "code":
             continue
         text = cell.get("source", "")
-        listed = text if isinstance(text, list) else str(text).splitlines(keepends=True)
-        lines = []
-        for line in map(str, listed):
-            found, at = _find(source, line, at)
-            lines.append(_Line(_MAGIC.sub(r"\1#", line), found))
-        code = "".join(line.code for line in lines)
-        if (listed and str(listed[0]).startswith("%%")) or not _parses(code):
+        lines = (
+            [str(line) for line in text] if isinstance(text, list) else str(text).splitlines(keepends=True)
+        )
+        if not lines or lines[0].startswith("%%"):
             continue
-        if lines and not code.endswith("\n"):
-            lines[-1] = _Line(lines[-1].code + "\n", lines[-1].at)
-        yield lines
+        lines[-1] = lines[-1].rstrip("\n") + "\n"
+        code = [_MAGIC.sub(r"\1#", line) for line in lines]
+        if _parses("".join(code)):
+            yield code
+
+
+def _located(code: list[str], source: str) -> list[_Line]:
+    """Where each line stands in the notebook's text, in the order in which they stand there."""
+    located, at = [], 0
+    for line in code:
+        found, at = _find(source, line.rstrip("\n"), at)
+        located.append(_Line(line, found))
+    return located
 
 
 def _parses(code: str) -> bool:
@@ -102,13 +110,16 @@ def _parses(code: str) -> bool:
 
 def _find(source: str, line: str, start: int) -> tuple[int, int]:
     """Where a line of code stands in the JSON text, and where to look for the next one."""
+    if not line.strip():
+        return -1, start
     for ascii_only in (False, True):
-        text = json.dumps(line, ensure_ascii=ascii_only)
-        # In a cell that is one string, the lines have no quotes around them.
-        for wanted, skip in ((text, 1), (text[1:-1], 0)):
-            at = source.find(wanted, start) if len(wanted) > 2 * skip else -1
-            if at >= 0:
-                return at + skip, at + len(wanted) - skip
+        # A magic's own sign was replaced, so what follows it is looked for.
+        wanted = json.dumps(
+            line.removeprefix("#") if line.startswith("#") else line, ensure_ascii=ascii_only
+        )[1:-1]
+        at = source.find(wanted, start)
+        if at >= 0:
+            return at, at + len(wanted)
     return -1, start
 
 

@@ -1,7 +1,7 @@
 """Which names a Python module binds, and to what, read from its statements alone.
 
 Only statements are visited, never expressions: there are ten times as many of those, and a name that
-matters here is bound by an assignment or an import.
+matters here is bound by an assignment or an import. Functions are read when somebody looks into them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Scope", "read_scopes"]
+__all__ = ["Scope", "read_scope"]
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -25,14 +25,20 @@ class Scope:
         bound (dict[str, list[ast.expr | None]]): What each name is bound to, in order; ``None`` for
             what is no simple assignment.
         imports (dict[str, str]): Dotted names by the local name.
-        inner (list[Scope]): Scopes inside it.
     """
 
     node: ast.AST
     parent: Scope | None = None
     bound: dict[str, list[ast.expr | None]] = field(default_factory=dict)
     imports: dict[str, str] = field(default_factory=dict)
-    inner: list[Scope] = field(default_factory=list)
+
+    def inside(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Scope:
+        """The scope of a function or class that is defined in this one."""
+        inner = Scope(node, self)
+        if not isinstance(node, ast.ClassDef):
+            _bind_arguments(node.args, inner)
+        _read(node.body, inner)
+        return inner
 
     def chain(self) -> Iterator[Scope]:
         """This scope and those around it; a class is not seen from the functions in it."""
@@ -41,12 +47,6 @@ class Scope:
             if scope is self or not isinstance(scope.node, ast.ClassDef):
                 yield scope
             scope = scope.parent
-
-    def all(self) -> Iterator[Scope]:
-        """This scope and all inside it."""
-        yield self
-        for scope in self.inner:
-            yield from scope.all()
 
     def imported(self, name: str) -> str | None:
         """The dotted name that a local name was imported as."""
@@ -73,8 +73,8 @@ class Scope:
         return None
 
 
-def read_scopes(tree: ast.Module) -> Scope:
-    """All scopes of a module."""
+def read_scope(tree: ast.Module) -> Scope:
+    """The scope of a module."""
     module = Scope(tree)
     _read(tree.body, module)
     return module
@@ -94,11 +94,6 @@ def _read(statements: Iterable[ast.stmt], scope: Scope) -> None:
             _import(statement, scope)
         elif isinstance(statement, (*_FUNCTIONS, ast.ClassDef)):
             scope.bound.setdefault(statement.name, []).append(None)
-            inner = Scope(statement, scope)
-            scope.inner.append(inner)
-            if isinstance(statement, _FUNCTIONS):
-                _bind_arguments(statement.args, inner)
-            _read(statement.body, inner)
         else:
             if isinstance(statement, ast.For | ast.AsyncFor):
                 _bind(statement.target, None, scope)

@@ -11,25 +11,50 @@ import ast
 import re
 import warnings
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 
 from composer_obs.placeholders.calls import Call, Items, Text, Value
-from composer_obs.placeholders.sources.candidates import CLASSES, CONFIGURATION, PYTHON
+from composer_obs.placeholders.sources.candidates import CLASSES, CONFIGURATION
 from composer_obs.placeholders.sources.launcher import launcher_calls
 from composer_obs.placeholders.sources.literals import line_index, read_literal
-from composer_obs.placeholders.sources.python_scopes import Scope, read_scopes
+from composer_obs.placeholders.sources.python_scopes import Scope, read_scope
 from composer_obs.placeholders.sources.python_values import Evaluator
 from composer_obs.placeholders.sources.registry import CALLBACKS, LOGGERS
 from composer_obs.placeholders.table import TARGETS
 
-__all__ = ["read_python"]
+__all__ = ["might_call", "read_python"]
 
-# Most files that name a class only annotate with it, and parsing is what takes the time.
-_MIGHT_CALL = re.compile(
-    rf"\b(?:{'|'.join(CLASSES)})\s*(?:[(,]|\s+as\b)|\b(?:upload_file|build_callback|build_logger)\s*\("
-    rf"|{'|'.join(sorted(CONFIGURATION))}|--stdout|--stderr"
-)
+# What follows a name that is called, handed on, or imported under another name.
+_FOLLOWS = re.compile(r"\s*[(,]|\s+as\s+(\w+)")
+_FUNCTIONS = ("upload_file", "build_callback", "build_logger")
+_WORDS = (*sorted(CONFIGURATION), "--stdout", "--stderr")
+_NAMES = (*CLASSES, *_FUNCTIONS, *_WORDS)
 _BUILDERS = {"build_callback": CALLBACKS, "build_logger": LOGGERS}
 _NO_SCOPE = Scope(ast.Module([], []))
+
+
+def might_call(source: str) -> bool:
+    """Whether there can be anything in a module for `read_python` to find.
+
+    Most files that name a class only annotate with it, and parsing is what takes the time.
+    """
+    return next(_candidates(source, _NAMES), None) is not None
+
+
+def _candidates(source: str, names: Iterable[str]) -> Iterator[tuple[int, str | None]]:
+    """Offsets at which a call may begin, or the new name of a class that is imported under another.
+
+    One name after the other: a pattern of all of them takes several times as long.
+    """
+    for name in names:
+        at = source.find(name)
+        while at >= 0:
+            end = at + len(name)
+            if name in _WORDS:
+                yield at, None
+            elif found := _FOLLOWS.match(source, end):
+                yield at, found[1]
+            at = source.find(name, end)
 
 
 def read_python(source: str) -> list[Call]:
@@ -47,7 +72,7 @@ def read_python(source: str) -> list[Call]:
         >>> [call.name for call in read_python("from composer.loggers import FileLogger as F\\nF('a.txt')")]
         ['FileLogger']
     """
-    if not _MIGHT_CALL.search(source):
+    if not might_call(source):
         return []
     with warnings.catch_warnings():
         # Invalid escapes are not what this is about.
@@ -65,7 +90,7 @@ class _Reader:
         self._source = source
         self._tree = tree
         self._index = line_index(source)
-        self._module = read_scopes(tree)
+        self._module = read_scope(tree)
         self._values = Evaluator(source, self._index, self._call)
         self._calls: dict[ast.AST, Call] = {}
         self._in_progress: set[ast.AST] = set()
@@ -73,19 +98,16 @@ class _Reader:
         self._inner: set[int] = set()
 
     def roots(self) -> list[Call]:
-        names = {re.escape(name) for name in PYTHON}
-        for scope in self._module.all():
-            names |= {re.escape(local) for local, dotted in scope.imports.items() if _target(dotted)}
-        pattern = re.compile("|".join(sorted(names, key=len, reverse=True)))
-        lines = sorted({self._index.position(found.start())[0] for found in pattern.finditer(self._source)})
+        found = list(_candidates(self._source, _NAMES))
+        if aliases := {alias for _, alias in found if alias is not None}:
+            found += _candidates(self._source, aliases)
+        lines = sorted({self._index.position(at)[0] for at, _ in found})
         if lines:
             self._visit_body(self._tree, self._module, lines, one_rank=False)
         return [call for call in self._found if id(call) not in self._inner]
 
     def close(self) -> None:
         """Part what refers to each other, so that a syntax tree goes at once and not with the collector."""
-        for scope in [*self._module.all()]:
-            scope.inner.clear()
         self._calls.clear()
         del self._values
 
@@ -93,17 +115,17 @@ class _Reader:
 
     def _visit_body(self, node: ast.AST, scope: Scope, lines: list[int], *, one_rank: bool) -> None:
         for child in ast.iter_child_nodes(node):
+            first = getattr(child, "lineno", None)
+            if first is not None:
+                for decorator in getattr(child, "decorator_list", ()):
+                    first = min(first, decorator.lineno)
+                # A part of the file without a candidate is not looked into.
+                nearest = bisect_left(lines, first)
+                if nearest == len(lines) or lines[nearest] > child.end_lineno:  # type: ignore[attr-defined]
+                    continue
             self._visit(child, scope, lines, one_rank=one_rank)
 
     def _visit(self, node: ast.AST, scope: Scope, lines: list[int], *, one_rank: bool) -> None:
-        first = getattr(node, "lineno", None)
-        if first is not None:
-            for decorator in getattr(node, "decorator_list", ()):
-                first = min(first, decorator.lineno)
-            # A part of the file without a candidate is not looked into.
-            nearest = bisect_left(lines, first)
-            if nearest == len(lines) or lines[nearest] > node.end_lineno:  # type: ignore[attr-defined]
-                return
         if isinstance(node, ast.If | ast.IfExp):
             guard = one_rank or "rank" in self._values.text(node.test).lower()
             self._visit(node.test, scope, lines, one_rank=one_rank)
@@ -117,7 +139,7 @@ class _Reader:
             self._keep_launcher(node)
             return
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            scope = next((inner for inner in scope.inner if inner.node is node), scope)
+            scope = scope.inside(node)
         self._visit_body(node, scope, lines, one_rank=one_rank)
 
     def _keep(self, call: Call | None) -> None:
@@ -143,7 +165,7 @@ class _Reader:
         if isinstance(node, ast.Call):
             call = self._known_call(node, scope)
         elif isinstance(node, ast.Dict):
-            mapping = self._values.mapping(node, scope, 0)
+            mapping = self._values.mapping(node, scope)
             if CONFIGURATION & set(mapping.arguments):
                 mapping.name, mapping.complete = "Trainer", False
                 call = mapping
@@ -189,7 +211,7 @@ class _Reader:
         """``build_callback("name", {…})`` of LLM Foundry."""
         registered = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
         name = _BUILDERS[builder].get(registered) if isinstance(registered, str) else None
-        given = self._values.value(node.args[1], scope, 0) if len(node.args) > 1 else None
+        given = self._values.value(node.args[1], scope) if len(node.args) > 1 else None
         if name not in TARGETS or not isinstance(given, Call):
             return None
         self._inner.add(id(given))
@@ -205,7 +227,7 @@ class _Reader:
         arguments: dict[str, Value] = {}
         for option in ("stdout", "stderr"):
             if f"--{option}" in words[:-1]:
-                value = self._values.value(node.elts[words.index(f"--{option}") + 1], _NO_SCOPE, 0)
+                value = self._values.value(node.elts[words.index(f"--{option}") + 1], _NO_SCOPE)
                 if isinstance(value, Text):
                     arguments[option] = value
         return Call("launcher", arguments, self._values.span(node)) if arguments else None
@@ -227,7 +249,7 @@ class _Reader:
                 start = self._index.offset(keyword.lineno, keyword.col_offset)
                 call.keys[keyword.arg] = (start, start + len(keyword.arg))
                 continue
-            mapping = self._values.value(keyword.value, scope, 0)
+            mapping = self._values.value(keyword.value, scope)
             if isinstance(mapping, Call) and mapping.name in {"dict", "Trainer"}:
                 self._inner.add(id(mapping))
                 for name, value in mapping.arguments.items():
@@ -240,7 +262,7 @@ class _Reader:
         return call
 
     def _put(self, call: Call, name: str, node: ast.expr, scope: Scope) -> None:
-        value = self._values.value(node, scope, 0)
+        value = self._values.value(node, scope)
         call.arguments[name] = value
         for item in value.values if isinstance(value, Items) else (value,):
             if isinstance(item, Call):

@@ -33,49 +33,51 @@ class Evaluator:
         self._index = index
         self._known = known
 
-    def value(self, node: ast.expr, scope: Scope, depth: int) -> Value:
-        unknown = Unknown(self.text(node), self.span(node))
-        if depth > _DEEPEST:
-            return unknown
+    def value(self, node: ast.expr, scope: Scope, depth: int = 0) -> Value:
+        """The value of an expression, looked up from a scope.
+
+        Args:
+            node (ast.expr): The expression.
+            scope (Scope): Where it stands.
+            depth (int): Of expressions around it that are being evaluated. Default: ``0``.
+        """
+        value = self._value(node, scope, depth) if depth <= _DEEPEST else None
+        return Unknown(self.text(node), self.span(node)) if value is None else value
+
+    def _value(self, node: ast.expr, scope: Scope, depth: int) -> Value | None:
         if isinstance(node, ast.Constant):
             return self._constant(node)
         if isinstance(node, ast.JoinedStr):
             return self._fstring(node, scope, depth)
         if isinstance(node, ast.Name):
-            return self._name(node, scope, depth) or unknown
+            return self._name(node, scope, depth)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Div):
-            return self._binary(node, scope, depth) or unknown
+            return self._binary(node, scope, depth)
         if isinstance(node, ast.List | ast.Tuple):
             return self._items(node, scope, depth)
         if isinstance(node, ast.Dict):
             return self._known(node, scope) or self.mapping(node, scope, depth)
         if isinstance(node, ast.Call):
-            return self._call_value(node, scope, depth) or unknown
+            return self._call_value(node, scope, depth)
         if isinstance(node, ast.NamedExpr):
             return self.value(node.value, scope, depth + 1)
         if isinstance(node, ast.IfExp):
-            return self._one_of(node, scope, depth) or unknown
-        if (
-            isinstance(node, ast.UnaryOp)
-            and isinstance(node.op, ast.USub)
-            and isinstance(node.operand, ast.Constant)
-        ):
-            number = node.operand.value
-            return Constant(-number, self.span(node)) if isinstance(number, int | float) else unknown
-        return unknown
+            return self._one_of(node, scope, depth)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            number = node.operand.value if isinstance(node.operand, ast.Constant) else None
+            return Constant(-number, self.span(node)) if isinstance(number, int | float) else None
+        return None
 
-    def _constant(self, node: ast.Constant) -> Value:
+    def _constant(self, node: ast.Constant) -> Value | None:
         value, span = node.value, self.span(node)
         if isinstance(value, str):
             return read_literal(self._source, *span) or Text(value, span, exact=False)
-        if value is None or isinstance(value, int | float):
-            return Constant(value, span)
-        return Unknown(self.text(node), span)
+        return Constant(value, span) if value is None or isinstance(value, int | float) else None
 
-    def _fstring(self, node: ast.JoinedStr, scope: Scope, depth: int) -> Value:
+    def _fstring(self, node: ast.JoinedStr, scope: Scope, depth: int) -> Value | None:
         text = read_literal(self._source, *self.span(node))
         if text is None:
-            return Unknown(self.text(node), self.span(node))
+            return None
         for index in sorted(text.holes, reverse=True):
             name = text.holes[index].strip()
             # A variable that is called like a placeholder is what PH702 is about.
@@ -128,7 +130,7 @@ class Evaluator:
             complete = complete and isinstance(inner, Items) and inner.complete
         return Items(tuple(values), complete, self.span(node))
 
-    def mapping(self, node: ast.Dict, scope: Scope, depth: int) -> Call:
+    def mapping(self, node: ast.Dict, scope: Scope, depth: int = 0) -> Call:
         call = Call("dict", {}, self.span(node))
         for key, value in zip(node.keys, node.values, strict=True):
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
@@ -146,15 +148,11 @@ class Evaluator:
         if (call := self._known(node, scope)) is not None:
             return call
         dotted = self.dotted(node.func, scope) or ""
-        arguments = [self.value(argument, scope, depth + 1) for argument in node.args]
-        if dotted.endswith("path.join") and arguments:
-            return join_path(arguments, self.span(node))
-        if (
-            dotted.rpartition(".")[2] in {"str", "Path", "PurePath", "PosixPath"}
-            and arguments
-            and not node.keywords
-        ):
-            return join_path(arguments, self.span(node)) if isinstance(arguments[0], Text) else None
+        makes_path = dotted.rpartition(".")[2] in {"str", "Path", "PurePath", "PosixPath"}
+        if node.args and not node.keywords and (makes_path or dotted.endswith("path.join")):
+            parts = [self.value(argument, scope, depth + 1) for argument in node.args]
+            known = not makes_path or isinstance(parts[0], Text)
+            return join_path(parts, self.span(node)) if known else None
         if dotted == "dict" and not node.args:
             result = Call("dict", {}, self.span(node))
             for keyword in node.keywords:
