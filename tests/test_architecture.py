@@ -32,7 +32,14 @@ ADAPTERS = {
     "composer_obs.uploads.watch",
 }
 #: Parts that may know others.
-KNOWS = {"cli": None, "__main__": {"cli"}, "attach": set(), "catalogue": {"placeholders", "uploads"}, "demo": set(), "": None}
+KNOWS = {
+    "cli": None,
+    "__main__": {"cli"},
+    "attach": set(),
+    "catalogue": {"placeholders", "uploads"},
+    "demo": set(),
+    "": None,
+}
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -45,7 +45,17 @@ def test_json_is_for_programs() -> None:
     assert every["version"] == 1
     assert [rule["code"] for rule in every["rules"]] == list(rules())
     assert one["rules"] == [rule for rule in every["rules"] if rule["code"] == "UP001"]
-    assert set(one["rules"][0]) == {"code", "name", "severity", "reason", "bad", "good", "since", "language", "fix"}
+    assert set(one["rules"][0]) == {
+        "code",
+        "name",
+        "severity",
+        "reason",
+        "bad",
+        "good",
+        "since",
+        "language",
+        "fix",
+    }
 
 
 def test_an_unknown_rule_is_wrong_usage_with_what_was_meant() -> None:
