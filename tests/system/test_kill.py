@@ -46,6 +46,7 @@ def train(number):
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # not to outlive the parent
     trainer = make_trainer(
         max_duration="100000ba",
+        callbacks=[Files()],
         loggers=[FileLogger(flush_interval=3, capture_stdout=False, capture_stderr=False), UploadAuditor(interval=0.2),
                  RemoteUploaderDownloader("s3://BUCKET/", backend_kwargs={"prefix": f"kill{number}"}, use_procs=False)],
     )
@@ -71,6 +72,7 @@ def test_every_announced_file_is_accounted_for_whenever_the_run_is_killed(tmp_pa
     script.write_text(PREAMBLE + BODY.replace("BUCKET", bucket))
     chance = random.Random(5)
     states: set[str] = set()
+    client = s3_server.client()
     trainer = subprocess.Popen(
         [sys.executable, str(script), str(tmp_path), str(MOMENTS)],
         stdin=subprocess.PIPE,
@@ -88,10 +90,14 @@ def test_every_announced_file_is_accounted_for_whenever_the_run_is_killed(tmp_pa
             deadline = time.monotonic() + 60
             while not (folder / "started").exists() and time.monotonic() < deadline:
                 time.sleep(0.005)
-            # Soon after the start, and later, when uploads have arrived.
-            time.sleep(chance.choice([chance.uniform(0.0, 0.6), chance.uniform(0.6, 3.0)]))
+            # Soon after the start, and later, when uploads have arrived, however slow the machine is.
+            if chance.random() < 0.5:
+                deadline = time.monotonic() + 60
+                while time.monotonic() < deadline and not _listing(client, bucket, f"kill{number}"):
+                    time.sleep(0.05)
+            time.sleep(chance.uniform(0.0, 0.6))
             os.kill(child, signal.SIGKILL)
-            states |= set(_check(folder, s3_server.client(), bucket, f"kill{number}").values())
+            states |= set(_check(folder, client, bucket, f"kill{number}").values())
             trainer.stdin.write("next\n")
             trainer.stdin.flush()
     finally:
