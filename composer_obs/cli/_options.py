@@ -12,12 +12,16 @@ from typing import Any
 import click
 
 from composer_obs.catalogue import Selection
-from composer_obs.errors import InvalidInputError
+from composer_obs.errors import ComposerObsError, InvalidInputError
 from composer_obs.findings import Finding
 
-__all__ = ["Reporting", "note", "output_path", "reporting_options"]
+__all__ = ["OutputError", "Reporting", "note", "output_path", "reporting_options"]
 
 _FORMATS = ("text", "json", "sarif", "github")
+
+
+class OutputError(ComposerObsError):
+    """The result of a command could not be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +122,26 @@ def output_path(ctx: click.Context, parameter: click.Parameter, value: str | Non
 
 
 def write_text(text: str, output: str | None) -> None:
-    """Write to a file or to standard output, whatever characters there are."""
-    if output is not None:
-        with open(output, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(text + "\n")
-        return
-    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    print(text)
+    """Write to a file or to standard output, whatever characters there are.
+
+    Raises:
+        OutputError: There is no room, or the like.
+    """
+    try:
+        if output is not None:
+            with open(output, "w", encoding="utf-8", errors="backslashreplace") as file:
+                file.write(text + "\n")
+        elif sys.stdout is not None:  # closed by whoever started us
+            sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+            print(text, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if output is None:
+            # What is still buffered must not raise at exit again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        target = output or "standard output"
+        raise OutputError(f"cannot write the result to {target}: {error.strerror or error}") from error
 
 
 def note(text: str) -> None:
@@ -134,4 +151,5 @@ def note(text: str) -> None:
 
 def _wants_colour() -> bool:
     """See no-color.org."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return not plain and sys.stdout is not None and sys.stdout.isatty()

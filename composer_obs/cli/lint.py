@@ -6,6 +6,7 @@ import gc
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import click
 
@@ -14,7 +15,7 @@ from composer_obs.cli._options import Reporting, note, reporting_options
 from composer_obs.errors import InvalidInputError
 from composer_obs.findings import Finding, Severity
 from composer_obs.placeholders.files import find_files
-from composer_obs.placeholders.fixes import unified_diff, write_source
+from composer_obs.placeholders.fixes import WriteError, unified_diff, write_source
 from composer_obs.placeholders.project import FileResult, Linting, lint_files, lint_source
 from composer_obs.placeholders.reading import Source
 from composer_obs.placeholders.settings import Settings, load_settings
@@ -22,6 +23,9 @@ from composer_obs.placeholders.uses import Facts
 from composer_obs.reporting.text import format_table
 
 __all__ = ["command"]
+
+# As for any other fault, see `composer_obs.cli`.
+_NOT_WRITTEN = 3
 
 
 @click.command("lint")
@@ -53,7 +57,8 @@ def command(
     PATH is a Python, YAML or Jupyter file, a folder of them, or - for standard input. Without PATH
     the current folder is linted. Settings are in [tool.composer_obs.lint] of pyproject.toml.
 
-    Ends with 0 if nothing was found, else with 1.
+    Ends with 0 if nothing was found, else with 1; with --diff, with 1 if there is something to change.
+    With - as PATH, --fix is --diff.
     """
     from_stdin = paths == ("-",) or (stdin_filename is not None and not paths)
     if "-" in paths and not from_stdin:
@@ -80,15 +85,21 @@ def command(
         results = list(lint_files(files, _with_named(linting, named)))
     if diff:
         return _show_diff(results, reporting)
-    for result in results:
-        if result.fixed_text is not None:
-            write_source(result.source, result.fixed_text)
-    return _report(results, count, reporting, statistics=statistics, fixing=fix)
+    failed = False
+    for index, result in enumerate(results):
+        try:
+            if result.fixed_text is not None:
+                write_source(result.source, result.fixed_text)
+        except WriteError as error:
+            # The others are fixed nonetheless; of this one, all that was found stays.
+            note(str(error))
+            results[index] = lint_source(result.source, replace(linting, fix=""))
+            failed = True
+    code = _report(results, count, reporting, statistics=statistics, fixing=fix)
+    return _NOT_WRITTEN if failed else code
 
 
 def _with_named(linting: Linting, named: frozenset[str]) -> Linting:
-    from dataclasses import replace
-
     return replace(linting, named=named)
 
 
@@ -99,6 +110,8 @@ def _selection(asked: Selection, settings: Settings) -> Selection:
 
 
 def _standard_input(name: str) -> Source:
+    if sys.stdin is None:
+        raise InvalidInputError("standard input is closed, so there is nothing to lint")
     data = sys.stdin.buffer.read()
     try:
         return Source(name, data.decode("utf-8"), data=data)

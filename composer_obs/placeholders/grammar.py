@@ -83,7 +83,7 @@ class Template:
                 yield inner.name, field
 
 
-def parse(template: str) -> Template:
+def parse(template: str, *, _depth: int = 0) -> Template:
     """Take a format string apart; never raises.
 
     Example:
@@ -108,7 +108,7 @@ def parse(template: str) -> Template:
                 tuple(fields), tuple(escapes), BraceFault(index, "a '}' closes nothing; it was never opened")
             )
         else:
-            field = _read_field(template, index)
+            field = _read_field(template, index, _depth)
             if isinstance(field, BraceFault):
                 return Template(tuple(fields), tuple(escapes), field)
             fields.append(field)
@@ -116,7 +116,11 @@ def parse(template: str) -> Template:
     return Template(tuple(fields), tuple(escapes))
 
 
-def _read_field(template: str, start: int) -> Field | BraceFault:
+# `str.format` raises beyond this.
+_DEEPEST = 2
+
+
+def _read_field(template: str, start: int, depth: int) -> Field | BraceFault:
     never_closed = BraceFault(start, "'{' is never closed")
     index = start + 1
     while True:
@@ -145,12 +149,12 @@ def _read_field(template: str, start: int) -> Field | BraceFault:
         index += 2
     if template[index] == "}":
         return Field(start, index + 1, name, path, conversion)
-    depth, first = 1, index + 1
+    opened, first = 1, index + 1
     for position in range(first, len(template)):
-        depth += {"{": 1, "}": -1}.get(template[position], 0)
-        if not depth:
+        opened += {"{": 1, "}": -1}.get(template[position], 0)
+        if not opened:
             spec = template[first:position]
-            nested = parse(spec).fields if "{" in spec else ()
+            nested = parse(spec, _depth=depth + 1).fields if "{" in spec and depth < _DEEPEST else ()
             return Field(start, position + 1, name, path, conversion, spec, nested)
     return never_closed
 

@@ -22,7 +22,7 @@ from composer_obs.placeholders.sources.literals import LineIndex, line_index
 from composer_obs.placeholders.suppressions import Suppression, find_suppressions, removal
 from composer_obs.placeholders.uses import Facts, Run
 
-__all__ = ["Diagnostic", "Options", "language_of", "lint_calls", "lint_kwargs", "lint_text"]
+__all__ = ["Diagnostic", "Options", "is_readable", "language_of", "lint_calls", "lint_kwargs", "lint_text"]
 
 # Of a line that is shown.
 _LONGEST = 2000
@@ -79,7 +79,11 @@ def lint_kwargs(*, world_size: int | None = None, **trainer_kwargs: Any) -> list
 
     Args:
         world_size (int, optional): The number of ranks. Default: ``None``, not known.
-        **trainer_kwargs: What `composer.Trainer` would get; objects of Composer are looked into.
+        **trainer_kwargs: What `composer.Trainer` would get; objects of Composer are looked into. What
+            cannot be looked into is taken for unknown.
+
+    Raises:
+        ValueError: ``world_size`` is not a positive integer.
 
     Example:
         >>> findings = lint_kwargs(save_folder="ckpt", save_filename="{run_name}-ep{epoch}.pt")
@@ -88,6 +92,8 @@ def lint_kwargs(*, world_size: int | None = None, **trainer_kwargs: Any) -> list
     """
     from composer_obs.placeholders.sources.live import trainer_call
 
+    if world_size is not None and (type(world_size) is not int or world_size < 1):
+        raise ValueError(f"world_size must be a positive integer or None, not {world_size!r}")
     length = _length(trainer_kwargs.get("train_dataloader"))
     facts = Facts(world_size=world_size, batches_per_epoch=length)
     found = lint_calls([trainer_call(trainer_kwargs)], Options(facts))
@@ -150,9 +156,7 @@ def lint_text(text: str, path: str, options: Options | None = None) -> list[Diag
         Diagnostic(Finding(rule, p.message, lines.place(path, p), p.fix, p.severity), p.edits, p.effect)
         for rule, p in lint_calls(calls, options, language.replace("notebook", "python"))
     ]
-    if language != "notebook":
-        suppressions = find_suppressions(text, "yaml" if language == "yaml" else "python")
-        found = _suppress(found, suppressions, lines, path, options)
+    found = _suppress(found, find_suppressions(text, language), lines, path, options)
     return sorted(found, key=_order)
 
 
@@ -160,6 +164,11 @@ def _order(diagnostic: Diagnostic) -> tuple[int, int, str]:
     where = diagnostic.finding.where
     assert isinstance(where, FileLocation)
     return where.line, where.column, diagnostic.finding.rule.code
+
+
+def is_readable(text: str, path: str) -> bool:
+    """Whether a text is in the language that the file's name tells."""
+    return not isinstance(_read(text, language_of(path)), _Unreadable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,5 +269,7 @@ def _judge(
             if unknown
             else f"{', '.join(unused)} finds nothing here"
         )
-        edits = (removal(lines.source, suppression, unused),)
-        yield Diagnostic(Finding(UNUSED_SUPPRESSION, message, where, "take it out"), edits)
+        # What is misspelt was meant for something, and a notebook is JSON.
+        edits = () if unknown or path.endswith(".ipynb") else (removal(lines.source, suppression, unused),)
+        fix = "`composer-obs rule` lists them" if unknown else "take it out, or put it on the finding's line"
+        yield Diagnostic(Finding(UNUSED_SUPPRESSION, message, where, fix), edits)

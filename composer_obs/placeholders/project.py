@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from composer_obs.findings import FileLocation, Finding, Rule, Severity
 from composer_obs.placeholders.fixes import apply_edits
-from composer_obs.placeholders.lint import Diagnostic, Options, language_of, lint_text
+from composer_obs.placeholders.lint import Diagnostic, Options, is_readable, language_of, lint_text
 from composer_obs.placeholders.reading import Prefilter, Source, read_source
 from composer_obs.placeholders.rules.syntax import UNREADABLE_FILE
 from composer_obs.placeholders.settings import Settings
@@ -100,6 +101,10 @@ _shared: Linting | None = None
 def _adopt(linting: Linting | None) -> None:
     global _shared  # noqa: PLW0603
     _shared = linting or _shared
+    # An interrupt is the parent's to handle. Faults reach it as results; what is left to say here is
+    # that the parent has died.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 def _lint_shared(paths: Sequence[str]) -> list[FileResult]:
@@ -125,17 +130,31 @@ def lint_source(source: Source, linting: Linting) -> FileResult:
     unreadable = _unreadable(source, options)
     if source.text is None:
         return FileResult(source, unreadable)
-    text, fixes = source.text, 0
-    diagnostics = lint_text(text, source.path, options)
-    for _ in range(_ROUNDS):
-        wanted = [d.edits for d in diagnostics if d.edits and (linting.fix == "unsafe" or d.is_safe)]
-        if not linting.fix or not wanted:
-            break
-        text, applied = apply_edits(text, wanted)
-        fixes += applied
-        diagnostics = lint_text(text, source.path, options)
+    try:
+        text, fixes, diagnostics = _fixed(source.text, source.path, linting, options)
+    except Exception as error:
+        # One file must not cost the others.
+        fault = f"the linter itself failed on it with {type(error).__name__}: {error}"
+        return FileResult(source, _unreadable(replace(source, text=None, problem=fault), options))
     fixed = text if text != source.text else None
     return FileResult(source, [*unreadable, *diagnostics], fixed, fixes)
+
+
+def _fixed(text: str, path: str, linting: Linting, options: Options) -> tuple[str, int, list[Diagnostic]]:
+    """The text after all fixes that are asked for, how many they were, and what is left."""
+    diagnostics = lint_text(text, path, options)
+    fixes, seen = 0, {text}
+    for _ in range(_ROUNDS if linting.fix else 0):
+        wanted = [d.edits for d in diagnostics if d.edits and (linting.fix == "unsafe" or d.is_safe)]
+        changed, applied = apply_edits(text, wanted)
+        # Two fixes that undo each other, and one that breaks the file, are faults of ours; either way
+        # the file is better left alone.
+        if changed in seen or not is_readable(changed, path):
+            break
+        seen.add(changed)
+        text, fixes = changed, fixes + applied
+        diagnostics = lint_text(text, path, options)
+    return text, fixes, diagnostics
 
 
 def _unreadable(source: Source, options: Options) -> list[Diagnostic]:

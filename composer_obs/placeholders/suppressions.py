@@ -13,7 +13,6 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 from composer_obs.findings import Rule
 from composer_obs.placeholders.fixes import Edit
@@ -29,6 +28,8 @@ _DIRECTIVE = re.compile(
     r"[^#]*"
 )
 _RETURN = re.compile(r"\r(?!\n)")
+# What JSON puts around the lines of a notebook's cells, and before a quote in them.
+_JSON = re.compile(r'^[ \t]*"|(?:\\n)?",?[ \t\r]*$|\\(?=")', re.MULTILINE)
 _HASH = re.compile(r"(?:^|(?<=\s))#[^\r\n]*", re.MULTILINE)
 _UNQUOTED = re.compile(r"""(?:[^'"#]|(?<=\S)\#|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")*""")
 
@@ -66,12 +67,13 @@ class Suppression:
         return matching if matching or not self.codes else None
 
 
-def find_suppressions(text: str, language: Literal["python", "yaml"]) -> list[Suppression]:
+def find_suppressions(text: str, language: str) -> list[Suppression]:
     """The comments in a source that silence findings, in order.
 
     Args:
         text (str): The source. Where it breaks its language's rules, comments are found line by line.
-        language (str): ``"python"`` or ``"yaml"``.
+        language (str): ``"python"``, ``"yaml"`` or ``"notebook"``. In a notebook each line of its JSON
+            counts by itself.
 
     Example:
         >>> [found] = find_suppressions("f(x)  # composer-obs: ignore[PH301, float-in-name]", "python")
@@ -81,8 +83,10 @@ def find_suppressions(text: str, language: Literal["python", "yaml"]) -> list[Su
     if _MARK not in text:
         return []
     text = _with_newlines(text)
+    if language == "notebook":
+        text = _JSON.sub(lambda found: " " * len(found[0]), text)
     starts = _line_starts(text)
-    comments, joined = (_python if language == "python" else _yaml)(text, starts)
+    comments, joined = _LAYOUTS[language](text, starts)
     return [
         suppression
         for start, end in comments
@@ -143,7 +147,8 @@ def _in_comment(
 def _next_code(text: str, starts: list[int], line: int) -> int | None:
     """The next line that holds more than a comment."""
     for index in range(line, len(starts)):
-        content = text[starts[index] : starts[index + 1] if index + 1 < len(starts) else None].strip()
+        content = text[starts[index] : starts[index + 1] if index + 1 < len(starts) else None]
+        content = content.strip()
         if content and not content.startswith("#"):
             return index + 1
     return None
@@ -197,6 +202,13 @@ def _yaml(text: str, starts: list[int]) -> _Layout:
     except yaml.YAMLError:
         comments += _line_by_line(text, starts, at)
     return comments, joined
+
+
+def _notebook(text: str, starts: list[int]) -> _Layout:
+    return list(_line_by_line(text, starts, 0)), {}
+
+
+_LAYOUTS = {"python": _python, "yaml": _yaml, "notebook": _notebook}
 
 
 def _hashes(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

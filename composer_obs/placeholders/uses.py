@@ -31,6 +31,8 @@ _NEVER_UPLOAD = {
     "FileLogger", "MLFlowLogger", "TensorboardLogger", "InMemoryLogger", "ConsoleLogger", "ProgressBarLogger",
     "SlackLogger", "MosaicMLLogger", "UploadAuditor", "upload_auditor",
 }  # fmt: skip
+_REMOTE = {"remote_file_name", "merged_trace_remote_file_name", "torch_prof_remote_file_name"}
+_PROFILING = {"JSONTraceHandler", "Profiler", "TorchProfiler"}
 _UPLOAD_IF = {"WandBLogger": "log_artifacts"}
 
 
@@ -159,9 +161,12 @@ class Run:
         """Whether any destination uploads files; ``None`` if that cannot be told."""
         calls, complete = self.destinations
         answers = [_uploads(call) for call in calls]
-        remote = ("remote_file_name", "merged_trace_remote_file_name", "torch_prof_remote_file_name")
         # The Trainer adds an uploader for the profiler if one of its remote names is a URI.
-        answers += ["://" in use.template or None for use in self.uses if use.parameter.name in remote]
+        answers += [
+            "://" in use.template or None
+            for use in self.uses
+            if use.parameter.name in _REMOTE and ("://" in use.template or use.call.name in _PROFILING)
+        ]
         if True in answers:
             return True
         return False if complete and None not in answers else None

@@ -4,8 +4,10 @@ import importlib.resources
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -283,3 +285,68 @@ def test_linting_imports_neither_torch_nor_composer_nor_anything_else_that_is_sl
 def test_what_the_library_finds_is_what_the_command_shows(project: Path) -> None:
     [found] = lint_text(WRONG, "train.py")
     assert str(found.finding.where).encode() in run("train.py").stdout
+
+
+def shell(command: str, project: Path) -> subprocess.CompletedProcess[bytes]:
+    command = command.replace("LINT", f"{sys.executable} -m composer_obs lint")
+    return subprocess.run(["sh", "-c", command], cwd=project, capture_output=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "says"),
+    [
+        ("LINT train.py >&-", 1, b""),
+        ("LINT train.py --diff >&-", 0, b"note: 0 fixes would be applied in 0 files\n"),
+        ("LINT - <&-", 2, b"standard input is closed, so there is nothing to lint\n"),
+        ("LINT . >/dev/full", 3, b"cannot write the result to standard output: No space left on device\n"),
+        ("LINT . --output /dev/full", 3, b"cannot write the result to /dev/full: No space left on device\n"),
+    ],
+)
+def test_a_closed_or_full_stream_is_told_in_a_line(
+    project: Path, command: str, code: int, says: bytes
+) -> None:
+    ended = shell(command, project)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, b"", says)
+
+
+def test_a_file_that_cannot_be_fixed_costs_no_other(project: Path) -> None:
+    (project / "train.py").write_text(WRONG)
+    # The same text can be written in several ways, and these bytes are not the way that Python writes it.
+    odd = b"# coding: iso2022_jp\n# \x1b(B\x1b(B\n" + WRONG.encode()
+    (project / "odd.py").write_bytes(odd)
+    (project / "z.py").write_text(WRONG)
+    ended = run("--fix", "--unsafe-fixes", "odd.py", "train.py", "z.py", cwd=project)
+    assert ended.returncode == 3
+    assert b"odd.py was not changed" in ended.stderr
+    assert (project / "odd.py").read_bytes() == odd
+    for name in ("train.py", "z.py"):
+        assert "{run_name}" in (project / name).read_text()
+    assert ended.stdout.count(b"PH101") == 1
+    assert b"2 fixes applied" in ended.stdout
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_in_the_middle_of_much_work_ends_it_quietly(tmp_path: Path, sign: signal.Signals) -> None:
+    for number in range(4000):
+        (tmp_path / f"f{number:04}.py").write_text(WRONG * 20)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "composer_obs", "lint"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    workers = f"/proc/{process.pid}/task/{process.pid}/children"
+    while len(Path(workers).read_text().split()) < 2:
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.3)
+    # A terminal sends it to all of them, whoever ends a job to the first alone.
+    if sign is signal.SIGINT:
+        os.killpg(process.pid, sign)
+    else:
+        process.send_signal(sign)
+    # The pipe ends when the last worker has gone.
+    output, errors = process.communicate(timeout=30)
+    assert process.returncode in (-sign, 128 + sign)
+    assert (output, errors) == (b"", b"")

@@ -33,8 +33,13 @@ def test_the_result_or_the_exception_is_that_of_composer(template: str, legal: l
     given = {name: VALUES[name] for name in legal}
     text, error = composer_format(template, given)
     ours = render(template, given)
-    assert ours.text == text
+    assert _without_address(ours.text) == _without_address(text)
     assert type(ours.error) is (error or type(None))
+
+
+def _without_address(text: str | None) -> str | None:
+    """A bound method shows its object's address, and the objects are not the same."""
+    return text and re.sub(r"0x[0-9a-f]+", "0x", text)
 
 
 # As measured on Composer 0.32.1 with rank=3 and nothing else.

@@ -51,3 +51,32 @@ def test_magics_and_broken_cells_are_passed_over() -> None:
 
 def test_no_fix_is_offered_in_a_notebook() -> None:
     assert all(not found.edits for found in lint_text(notebook("FileLogger('{rnk}.txt')"), "a.ipynb"))
+
+
+def test_findings_are_silenced_by_comments_in_a_cell() -> None:
+    text = notebook(
+        'FileLogger("a.txt")  # composer-obs: ignore[PH301]\n'
+        "# composer-obs: ignore[missing-rank]\n"
+        "\n"
+        "FileLogger('b.txt')\n"
+        'FileLogger("c.txt")  # composer-obs: ignore[PH302]'
+    )
+    found = lint_text(text, "n.ipynb")
+    [last] = [number for number, line in enumerate(text.splitlines(), 1) if "c.txt" in line]
+    assert [(d.finding.rule.code, d.finding.where.line) for d in found] == [("PH301", last), ("PH901", last)]
+    assert not any(diagnostic.edits for diagnostic in found)
+
+
+@pytest.mark.parametrize(
+    "line", ["files = !ls", "a, b = %time f()", "Trainer?", "Trainer.fit??", "!ls", "%pip x"]
+)
+def test_a_line_of_ipython_does_not_hide_its_cell(line: str) -> None:
+    [call] = read_notebook(notebook(f"{line}\nFileLogger('a.txt')\n"))
+    assert call.name == "FileLogger"
+
+
+@pytest.mark.parametrize(
+    ("magic", "calls"), [("%%time", 1), ("%%capture out", 1), ("%%bash", 0), ("%%timex", 0)]
+)
+def test_a_magic_of_a_whole_cell_hides_it_if_it_is_no_longer_python(magic: str, calls: int) -> None:
+    assert len(read_notebook(notebook(f"{magic}\nFileLogger('a.txt')\n"))) == calls

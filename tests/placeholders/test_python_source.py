@@ -238,3 +238,41 @@ def test_names_that_refer_to_themselves_end() -> None:
 
 def test_a_call_that_holds_itself_ends() -> None:
     assert {call.name for call in read("x = Trainer(callbacks=[x])")} == {"Trainer"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        'kw["save_filename"] = name()',
+        "kw['save_filename'] = kw['save_filename'].replace('{foo}', 'x')",
+        "kw.update(other)",
+        'kw.update({"save_filename": name()})',
+        "for key in kw:\n    kw[key] = fill(kw[key])",
+        "kw |= other",
+    ],
+)
+@pytest.mark.parametrize(
+    "made", ['{"save_folder": "ck", "save_filename": "{foo}.pt"}', 'dict(save_folder="ck", save_filename="{foo}.pt")']
+)  # fmt: skip
+def test_what_a_module_changes_in_a_mapping_is_unknown(made: str, change: str) -> None:
+    source = f"from composer import Trainer\nkw = {made}\n{change}\nTrainer(**kw)\n"
+    calls = [call for call in read_python(source) if "save_folder" in call.arguments]
+    assert calls
+    for call in calls:
+        assert isinstance(call.arguments["save_filename"], Unknown)
+        assert not call.complete
+    unchanged = isinstance(calls[0].arguments["save_folder"], Text)
+    assert unchanged == ("kw['save_filename'] =" in change.replace('"', "'"))
+
+
+def test_what_a_function_binds_in_the_module_is_unknown() -> None:
+    [call] = read_python(
+        "NAME = '{foo}.pt'\ndef f():\n    global NAME\n    NAME = 'x'\ndef g():\n    FileLogger(NAME)\n"
+    )
+    assert isinstance(call.arguments["filename"], Unknown)
+
+
+def test_an_unpacked_literal_is_all_that_a_trainer_gets() -> None:
+    for given in ('**{"save_folder": "ck"}', '**dict(save_folder="ck")'):
+        [call] = read_python(f"Trainer({given})")
+        assert call.complete

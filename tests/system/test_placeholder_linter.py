@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from composer import Callback
 from composer.callbacks import CheckpointSaver, MemorySnapshot
 from composer.loggers import FileLogger, InMemoryLogger
 from composer.profiler import JSONTraceHandler, Profiler, cyclic_schedule
@@ -53,6 +54,27 @@ def test_a_trainer_with_right_templates_gives_no_finding(train: Callable[..., An
         run_name="exp",
     )
     assert codes(linter) == []
+
+
+def test_a_local_checkpoint_needs_no_name_in_a_bucket(train: Callable[..., Any]) -> None:
+    linter = PlaceholderLinter()
+    train([FileLogger()], auditor=None, callbacks=[linter], save_folder="ckpt", save_overwrite=True)
+    assert "PH304" not in codes(linter)
+
+
+def test_a_callback_that_cannot_be_looked_at_hides_no_other(train: Callable[..., Any]) -> None:
+    class Closed(Callback):
+        def __getattribute__(self, name: str) -> Any:
+            if name in {"__code__", "__qualname__", "folder", "filename"}:
+                raise RuntimeError(name)
+            return super().__getattribute__(name)
+
+    with pytest.raises(WrongTemplatesError, match="PH101"):
+        train(
+            [InMemoryLogger()],
+            auditor=None,
+            callbacks=[Closed(), CheckpointSaver(folder="{foo}"), PlaceholderLinter("raise")],
+        )
 
 
 def test_findings_are_logged_once_and_kept_in_the_run_folder(

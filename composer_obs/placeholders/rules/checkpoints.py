@@ -50,6 +50,8 @@ def save_filename_crashes_without_overwrite(use: TemplateUse) -> Iterator[Proble
     if not refuses_all_but_plain_names(use) or use.parsed.fault is not None:
         return
     overwrite = f"{use.parameter.overwrite}=True"
+    if use.call.name == "CheckpointSaver" and use.text.span is None:
+        overwrite += " (save_overwrite=True of a Trainer)"
     blamed = False
     for field in use.fields():
         error = _pattern_error(_source(use, field))
@@ -64,7 +66,7 @@ def save_filename_crashes_without_overwrite(use: TemplateUse) -> Iterator[Proble
                 f"checkpoint's name takes bare integer times and ranks only, not {_source(use, field)}",
                 field,
                 fix=f"{_remedy(field)}, or pass {overwrite}",
-                edits=(_plain(use, field),),
+                edits=_plain(use, field),
                 effect=Effect.RAISES,
             )
     whole = _pattern_error(use.template.replace(HOLE, "x"))
@@ -89,18 +91,28 @@ def _remedy(field: Field) -> str:
     return f"write {{{field.name}}}" if field.name in INTEGER_TIME | DIST else f"leave {{{field.name}}} out"
 
 
-def _plain(use: TemplateUse, field: Field) -> Edit | None:
-    """The edit after which Composer takes the field: a bare name, or none."""
+def _plain(use: TemplateUse, field: Field) -> tuple[Edit | None, ...]:
+    """The edits after which Composer takes the field: a bare name, or one in the folder."""
     if field.name in INTEGER_TIME or (field.name in DIST and field.name != "run_name"):
-        return edit(use.text, field.start, field.end, f"{{{field.name}}}")
+        return (edit(use.text, field.start, field.end, f"{{{field.name}}}"),)
     if field.name != "run_name":
-        return None
+        return (None,)
     start, end = field.start, field.end
     if use.template[end : end + 1] in {"-", "_", "/"}:
         end += 1
     elif start and use.template[start - 1] in "-_/":
         start -= 1
-    return edit(use.text, start, end, "") if end - start < len(use.template) else None
+    if end - start == len(use.template):
+        return (None,)
+    return edit(use.text, start, end, ""), *_run_name_in_folder(use)
+
+
+def _run_name_in_folder(use: TemplateUse) -> tuple[Edit | None, ...]:
+    folder = use.sibling("save_folder" if use.call.name == "Trainer" else "folder")
+    if folder is None:
+        return (None,)
+    end = len(folder.value.rstrip("/"))
+    return () if "{run_name}" in folder.value else (edit(folder, end, end, "/{run_name}"),)
 
 
 @on_template(

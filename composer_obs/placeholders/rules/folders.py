@@ -80,7 +80,7 @@ def filelogger_always_truncates(run: Run) -> Iterator[Problem]:
                 call,
                 "FileLogger truncates the log when autoresume starts the run again",
                 "filename" if "filename" in call.arguments else None,
-                fix="put something into the name that differs from start to start",
+                fix="build the name in your own code, with the time of the start in it",
             )
 
 

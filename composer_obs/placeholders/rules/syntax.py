@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from composer_obs.findings import Rule, Severity
@@ -123,6 +124,8 @@ def attribute_or_index(use: TemplateUse) -> Iterator[Problem]:
         if field.positional or not field.path:
             continue
         text, error = outcome(use, field)
+        # An address would differ from run to run.
+        text = re.sub(r" at 0x[0-9a-f]+", "", text or "")
         what = f"formatting it {_raises(error)}" if error else f"the name gets {text!r}"
         yield at_use(
             use,

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from composer_obs.findings import Severity
-from composer_obs.placeholders.calls import HOLE, Text
+from composer_obs.placeholders.calls import HOLE, Call, Text
 from composer_obs.placeholders.checks import Effect, Problem, at_call, at_use, edit, on_run, on_template
 from composer_obs.placeholders.fixes import Edit
 from composer_obs.placeholders.grammar import parse
-from composer_obs.placeholders.parameter import TIME, Kind
+from composer_obs.placeholders.parameter import PLACEHOLDERS, TIME, Kind
 from composer_obs.placeholders.uri import URI, parse_uri
 from composer_obs.placeholders.uses import Run, TemplateUse, parameter_of, text_of
 
@@ -148,8 +148,9 @@ def merged_trace_upload_path(run: Run) -> Iterator[Problem]:
         remote = text_of(call, "merged_trace_remote_file_name")
         if folder is None or name is None or remote is None:
             continue
-        if any(field in TIME for field, _ in parse(folder.value).names()):
-            continue  # The folder is not what was meant, which PH102 says.
+        names = {field for field, _ in parse(folder.value).names()}
+        if names & TIME or names - PLACEHOLDERS:
+            continue  # The folder is not what was meant, which PH101 and PH102 say.
         local = f"{folder.value.rstrip('/')}/{name.value}"
         key = parse_uri(remote.value).path if "://" in remote.value else remote.value
         if local == key or HOLE in key:
@@ -171,20 +172,21 @@ def merged_trace_upload_path(run: Run) -> Iterator[Problem]:
             TemplateUse(parameter, written, call, run),
             f"the merged trace is written to {local.replace(HOLE, '…')!r} and uploaded from {key!r}",
             fix=f"pass merged_trace_remote_file_name={local.replace(HOLE, '…')!r}, or None",
-            edits=(_same_path(run, folder, name, remote, local),),
+            edits=(_same_path(call, folder, name, remote, local),),
         )
 
 
-def _same_path(run: Run, folder: Text, name: Text, remote: Text, local: str) -> Edit | None:
+def _same_path(call: Call, folder: Text, name: Text, remote: Text, local: str) -> Edit | None:
     """Make the remote name what the local path is."""
     if remote.span is not None and remote.known and "://" not in remote.value and HOLE not in local:
         return edit(remote, 0, len(remote.value), local)
-    single = folder.exact and folder.spans and folder.span and folder.known and name.known
-    if run.language != "python" or remote.span is not None or not single or set("\"'\\") & set(local):
+    if remote.span is not None or not (folder.known and name.known) or not local.isprintable():
         return None
-    if folder.doubled or folder.span is None:
+    key = call.keys.get("folder")
+    # A keyword can always be put before another one; the key of a dictionary has quotes around it.
+    if key is None or key[1] - key[0] != len("folder") or set("\"'\\") & set(local):
         return None
-    return Edit(folder.span[1], folder.span[1], f', merged_trace_remote_file_name="{local}"')
+    return Edit(key[0], key[0], f'merged_trace_remote_file_name="{local}", ')
 
 
 @on_run(

@@ -16,6 +16,9 @@ from composer_obs.placeholders.table import TARGETS
 
 __all__ = ["call_of", "trainer_call"]
 
+# Of mappings and lists in one another; a list can even hold itself.
+_DEEPEST = 20
+
 
 def trainer_call(arguments: Mapping[str, Any]) -> Call:
     """The call of a Trainer with these arguments.
@@ -31,26 +34,48 @@ def trainer_call(arguments: Mapping[str, Any]) -> Call:
     return Call("Trainer", {name: _value(value) for name, value in arguments.items()})
 
 
-def _value(value: Any) -> Value:
+def _value(value: Any, depth: int = 0) -> Value:
+    try:
+        return _known_value(value, depth) if depth < _DEEPEST else Unknown("…")
+    except Exception:
+        # Objects may do anything when they are looked at; then they stay unknown.
+        return Unknown(type(value).__name__)
+
+
+def _known_value(value: Any, depth: int) -> Value:
+    if value is None or isinstance(value, bool):
+        return Constant(value)
+    # The methods of the types themselves: a subclass may have replaced them, a mock has none.
     if isinstance(value, str):
-        return Text(value)
+        return Text(str.__str__(value))
+    if isinstance(value, int):
+        return Constant(int.__int__(value))
+    if isinstance(value, float):
+        return Constant(float.__float__(value))
     if isinstance(value, os.PathLike):
         return Text(str(os.fspath(value)))
-    if value is None or isinstance(value, bool | int | float):
-        return Constant(value)
     if isinstance(value, Mapping):
-        return Call("dict", {str(key): _value(item) for key, item in value.items()})
+        return Call("dict", {str(key): _value(item, depth + 1) for key, item in value.items()})
     if isinstance(value, list | tuple):
-        return Items(tuple(map(_value, value)))
+        return Items(tuple(_value(item, depth + 1) for item in value))
     return call_of(value) or Unknown(type(value).__name__)
 
 
 def call_of(thing: Any) -> Call | None:
     """The call that made an object of Composer or LLM Foundry; ``None`` for other objects.
 
+    An object that raises when it is looked at is another object.
+
     Args:
         thing (Any): A callback, logger, profiler, trace handler or schedule.
     """
+    try:
+        return _call_of(thing)
+    except Exception:
+        return None
+
+
+def _call_of(thing: Any) -> Call | None:
     if (schedule := _schedule(thing)) is not None:
         return schedule
     if type(thing).__module__.partition(".")[0] == "composer_obs":
@@ -63,8 +88,10 @@ def call_of(thing: Any) -> Call | None:
         if parameter.attribute == "":
             continue
         value = _attribute(thing, parameter.attribute or name)
-        if isinstance(value, str | os.PathLike) and str(value) != parameter.default:
-            call.arguments[name] = Text(str(value))
+        if isinstance(value, str | os.PathLike):
+            found = _value(value)
+            if not isinstance(found, Text) or found.value != parameter.default:
+                call.arguments[name] = found
         elif value is None and parameter.default is not None:
             call.arguments[name] = Constant(None)
     for name in target.arguments:

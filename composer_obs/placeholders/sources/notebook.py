@@ -20,8 +20,11 @@ from composer_obs.placeholders.sources.python_source import read_python
 
 __all__ = ["read_notebook"]
 
-# IPython's own lines are no Python: a comment of the same length keeps all places.
-_MAGIC = re.compile(r"^(\s*)[%!?]")
+# IPython's own lines (`!ls`, `%pip`, `files = !ls`, `Trainer?`) are no Python: a comment of the same
+# length keeps all places.
+_MAGIC = re.compile(r"^(\s*)(?:[%!?]|\w(?=[\w., ]*=\s*[%!]\w)|\w(?=[\w.]*\?{1,2}\s*$))")
+# Those of the magics of a whole cell that leave it Python.
+_PYTHON_CELL = re.compile(r"%%(?:time|timeit|capture|prun)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ def _code_cells(cells: list[object]) -> Iterator[list[str]]:
         lines = (
             [str(line) for line in text] if isinstance(text, list) else str(text).splitlines(keepends=True)
         )
-        if not lines or lines[0].startswith("%%"):
+        if not lines or (lines[0].startswith("%%") and not _PYTHON_CELL.match(lines[0])):
             continue
         lines[-1] = lines[-1].rstrip("\n") + "\n"
         code = [_MAGIC.sub(r"\1#", line) for line in lines]

@@ -73,10 +73,20 @@ class Scope:
         return None
 
 
-def read_scope(tree: ast.Module) -> Scope:
-    """The scope of a module."""
+def read_scope(tree: ast.Module, *, has_global: bool = True) -> Scope:
+    """The scope of a module.
+
+    Args:
+        tree (ast.Module): The module.
+        has_global (bool): ``False`` if there is no ``global`` in it, which saves a walk. Default: ``True``.
+    """
     module = Scope(tree)
     _read(tree.body, module)
+    for node in ast.walk(tree) if has_global else ():
+        if isinstance(node, ast.Global):
+            # Functions bind these names of the module, too.
+            for name in node.names:
+                module.bound.setdefault(name, []).append(None)
     return module
 
 

@@ -90,10 +90,12 @@ class _Reader:
         self._source = source
         self._tree = tree
         self._index = line_index(source)
-        self._module = read_scope(tree)
+        self._module = read_scope(tree, has_global="global" in source)
         self._values = Evaluator(source, self._index, self._call)
         self._calls: dict[ast.AST, Call] = {}
         self._in_progress: set[ast.AST] = set()
+        # Dictionaries that configure a Trainer of which all arguments are known.
+        self._whole: set[int] = set()
         self._found: list[Call] = []
         self._inner: set[int] = set()
 
@@ -138,6 +140,11 @@ class _Reader:
         elif isinstance(node, ast.Constant | ast.JoinedStr):
             self._keep_launcher(node)
             return
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict | ast.Call):
+            mapping = self._call(node.value, scope)
+            for target in node.targets:
+                if mapping is not None and isinstance(target, ast.Name):
+                    self._values.forget_changed(target.id, mapping)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             scope = scope.inside(node)
         self._visit_body(node, scope, lines, one_rank=one_rank)
@@ -167,8 +174,7 @@ class _Reader:
         elif isinstance(node, ast.Dict):
             mapping = self._values.mapping(node, scope)
             if CONFIGURATION & set(mapping.arguments):
-                mapping.name, mapping.complete = "Trainer", False
-                call = mapping
+                call = self._configuration(mapping)
         elif isinstance(node, ast.List | ast.Tuple):
             call = self._launcher_list(node)
         self._in_progress.discard(node)
@@ -202,10 +208,16 @@ class _Reader:
             call = Call("Logger.upload_file", {}, self._values.span(function))
             return self._arguments(call, node.args, node.keywords, scope)
         if last == "dict" and CONFIGURATION & keywords:
-            call = self._arguments(Call("Trainer", {}, self._values.span(function)), [], node.keywords, scope)
-            call.complete = False
-            return call
+            span = self._values.span(function)
+            return self._configuration(self._arguments(Call("Trainer", {}, span), [], node.keywords, scope))
         return None
+
+    def _configuration(self, mapping: Call) -> Call:
+        """A dictionary that configures a Trainer; what else the Trainer gets is not known."""
+        if mapping.complete:
+            self._whole.add(id(mapping))
+        mapping.name, mapping.complete = "Trainer", False
+        return mapping
 
     def _built(self, builder: str, node: ast.Call, scope: Scope) -> Call | None:
         """``build_callback("name", {…})`` of LLM Foundry."""
@@ -256,7 +268,8 @@ class _Reader:
                     call.arguments.setdefault(name, value)
                     if name in mapping.keys:
                         call.keys.setdefault(name, mapping.keys[name])
-                call.complete = call.complete and mapping.complete and mapping.name == "dict"
+                whole = mapping.complete or id(mapping) in self._whole - self._values.changed
+                call.complete = call.complete and whole
             else:
                 call.complete = False
         return call

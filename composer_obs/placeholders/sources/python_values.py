@@ -19,6 +19,12 @@ __all__ = ["Evaluator"]
 _DEEPEST = 30
 
 
+def _changes_of(name: str) -> str:
+    """A pattern of what changes a list or a mapping."""
+    methods = r"append|extend|insert|update|setdefault|pop|remove|clear"
+    return rf"\b{re.escape(name)}\s*(?:\.\s*(?:{methods})\b|\[[^\]]*\]\s*=(?!=)|\+=|\|=)"
+
+
 class Evaluator:
     """Values of expressions; nothing is executed.
 
@@ -32,6 +38,8 @@ class Evaluator:
         self._source = source
         self._index = index
         self._known = known
+        #: The mappings that the module changes after they were made, by `id`.
+        self.changed: set[int] = set()
 
     def value(self, node: ast.expr, scope: Scope, depth: int = 0) -> Value:
         """The value of an expression, looked up from a scope.
@@ -91,18 +99,33 @@ class Evaluator:
         value = self._lookup(node.id, scope, depth)
         if isinstance(value, Items) and self._is_mutated(node.id):
             return Items(value.values, complete=False, span=value.span)
-        if isinstance(value, Call) and value.name == "dict" and self._is_mutated(node.id):
-            return Call("dict", value.arguments, value.span, value.keys, complete=False)
+        if isinstance(value, Call):
+            self.forget_changed(node.id, value)
         return value
+
+    def forget_changed(self, name: str, mapping: Call) -> None:
+        """Take what the module puts into a mapping later on for unknown.
+
+        Args:
+            name (str): The variable that holds the mapping.
+            mapping (Call): What it was made with; changed in place.
+        """
+        if not self._is_mutated(name):
+            return
+        self.changed.add(id(mapping))
+        mapping.complete = False
+        item = rf"\b{re.escape(name)}\s*\[\s*(['\"])(\w+)\1\s*\]\s*=(?!=)"
+        keys = [found[2] for found in re.finditer(item, self._source)]
+        changes = len(re.findall(_changes_of(name), self._source))
+        for key in mapping.arguments if changes > len(keys) else set(keys) & set(mapping.arguments):
+            mapping.arguments[key] = Unknown(f"{name}[{key!r}]")
 
     def _lookup(self, name: str, scope: Scope, depth: int) -> Value | None:
         found = scope.value(name)
         return None if found is None else self.value(found[0], found[1], depth + 1)
 
     def _is_mutated(self, name: str) -> bool:
-        changes = r"append|extend|insert|update|setdefault|pop|remove|clear"
-        use = rf"\b{re.escape(name)}\s*(\.\s*({changes})\b|\[[^\]]*\]\s*=|\+=|\|=)"
-        return re.search(use, self._source) is not None
+        return re.search(_changes_of(name), self._source) is not None
 
     def _binary(self, node: ast.BinOp, scope: Scope, depth: int) -> Value | None:
         left = self.value(node.left, scope, depth + 1)
