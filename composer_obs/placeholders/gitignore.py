@@ -101,11 +101,12 @@ def _parse(line: str) -> tuple[str, bool] | None:
     kind = _FOLDER if pattern.endswith("/") else "."
     pattern = pattern.removesuffix("/")
     if "/" not in pattern:
-        return f"{kind}(?:.*/)?{_translate(pattern)}", ignores
-    return kind + _translate(pattern.removeprefix("/")), ignores
+        return f"{kind}(?:.*/)?{_translate(pattern, across=False)}", ignores
+    return kind + _translate(pattern.removeprefix("/"), across=True), ignores
 
 
-def _translate(pattern: str) -> str:
+def _translate(pattern: str, *, across: bool) -> str:
+    """The regular expression of a pattern, in which ``**`` may or may not stand for several folders."""
     # Git compares the beginning without wildcards first and hands the rest to wildmatch, which
     # therefore takes the `**` of `a**/b` for one at the start.
     start = at = len(_LITERAL.match(pattern)[0])  # type: ignore[index]
@@ -117,7 +118,7 @@ def _translate(pattern: str) -> str:
             while pattern[at : at + 1] == "*":
                 at += 1
             whole_part = (stars == start or pattern[stars - 1] == "/") and pattern[at : at + 1] in {"", "/"}
-            if at - stars == 1 or not whole_part:
+            if at - stars == 1 or not (across and whole_part):
                 regex.append("[^/]*")
             elif at == len(pattern):
                 regex.append(".*")

@@ -96,6 +96,7 @@ FOLDERS = ["", "a/", "b/", "a/b/", "a/b/a/", "build/", "build/a/"]
         {"": "\\*.py\nx.py\\ \nx?y.py   \r\n#a.py\n\\#\n"},
         {"": "a/b\n!a/b/a\n"},
         {"a/": "/b\n", "b/": "*\n!.gitignore\n"},
+        {"a/b/": "*\n!a**\n"},
         {".git/info/": "a.py\n*.yaml\n", "a/": "!a.py\n"},
     ],
 )
