@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -75,14 +76,16 @@ def command(
     )
     # What is imported by now stays; the collector would walk it once for every few files.
     gc.freeze()
+    gc.set_threshold(100_000)
     if from_stdin:
         results = [lint_source(_standard_input(stdin_filename or "stdin.py"), linting)]
         count = 1
     else:
-        files = list(find_files(paths, exclude=settings.exclude, root=settings.root, note=note))
-        named = frozenset(files) & frozenset(paths)
-        count = len(files)
-        results = list(lint_files(files, _with_named(linting, named)))
+        found = find_files(paths, exclude=settings.exclude, root=settings.root, note=note)
+        counter = itertools.count()
+        files = (file for file, _ in zip(found, counter, strict=False))
+        results = list(lint_files(files, replace(linting, named=frozenset(paths))))
+        count = next(counter)
     if diff:
         return _show_diff(results, reporting)
     failed = False
@@ -97,10 +100,6 @@ def command(
             failed = True
     code = _report(results, count, reporting, statistics=statistics, fixing=fix)
     return _NOT_WRITTEN if failed else code
-
-
-def _with_named(linting: Linting, named: frozenset[str]) -> Linting:
-    return replace(linting, named=named)
 
 
 def _selection(asked: Selection, settings: Settings) -> Selection:

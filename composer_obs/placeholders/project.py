@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 
 from composer_obs.findings import FileLocation, Finding, Rule, Severity
 from composer_obs.placeholders.fixes import apply_edits
@@ -68,22 +69,28 @@ class FileResult:
     fixes: int = 0
 
 
-def lint_files(paths: Sequence[str], linting: Linting) -> Iterator[FileResult]:
+def lint_files(paths: Iterable[str], linting: Linting) -> Iterator[FileResult]:
     """Lint files; yields those in which there is something to say, in their order.
 
     Args:
-        paths (Sequence[str]): The files.
+        paths (Iterable[str]): The files; they may be found while others are linted.
         linting (Linting): How.
     """
+    remaining = iter(paths)
+    first = list(islice(remaining, _WORTH_PROCESSES))
     cores = os.cpu_count() or 1
-    if len(paths) < _WORTH_PROCESSES or cores == 1:
-        yield from _lint_some(paths, linting)
-        return
-    chunks = [paths[start : start + _CHUNK] for start in range(0, len(paths), _CHUNK)]
-    yield from _in_processes(chunks, linting, min(cores, len(chunks)))
+    if len(first) < _WORTH_PROCESSES or cores == 1:
+        yield from _lint_some(chain(first, remaining), linting)
+    else:
+        yield from _in_processes(_chunks(chain(first, remaining)), linting, cores)
 
 
-def _in_processes(chunks: list[Sequence[str]], linting: Linting, processes: int) -> Iterator[FileResult]:
+def _chunks(paths: Iterator[str]) -> Iterator[list[str]]:
+    while chunk := list(islice(paths, _CHUNK)):
+        yield chunk
+
+
+def _in_processes(chunks: Iterable[list[str]], linting: Linting, processes: int) -> Iterator[FileResult]:
     import multiprocessing
 
     # Nothing here has threads, so a fork is safe, and it costs a tenth of a new interpreter.
@@ -107,7 +114,7 @@ def _adopt(linting: Linting | None) -> None:
     sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
-def _lint_shared(paths: Sequence[str]) -> list[FileResult]:
+def _lint_shared(paths: list[str]) -> list[FileResult]:
     assert _shared is not None
     return list(_lint_some(paths, _shared))
 

@@ -26,9 +26,21 @@ __all__ = ["might_call", "read_python"]
 
 # What follows a name that is called, handed on, or imported under another name.
 _FOLLOWS = re.compile(r"\s*[(,]|\s+as\s+(\w+)")
+_GLOBAL = re.compile(r"^\s+global\s", re.MULTILINE)
 _FUNCTIONS = ("upload_file", "build_callback", "build_logger")
 _WORDS = (*sorted(CONFIGURATION), "--stdout", "--stderr")
 _NAMES = (*CLASSES, *_FUNCTIONS, *_WORDS)
+# Those that can be wrong alone; the others matter to those beside them.
+_FOR_THEMSELVES = (
+    *(
+        name
+        for name in CLASSES
+        if (TARGETS[name].parameters or TARGETS[name].arguments) and name != "Trainer"
+    ),
+    *_FUNCTIONS,
+    *_WORDS,
+)
+_TOLD = ("save_", "load_path", "run_name")
 _BUILDERS = {"build_callback": CALLBACKS, "build_logger": LOGGERS}
 _NO_SCOPE = Scope(ast.Module([], []))
 
@@ -38,7 +50,11 @@ def might_call(source: str) -> bool:
 
     Most files that name a class only annotate with it, and parsing is what takes the time.
     """
-    return next(_candidates(source, _NAMES), None) is not None
+    if next(_candidates(source, _FOR_THEMSELVES), None) is not None:
+        return True
+    # A Trainer that is told no name has nothing wrong by itself, and most scripts hold one of those.
+    is_told = any(word in source for word in _TOLD)
+    return is_told and next(_candidates(source, ("Trainer",)), None) is not None
 
 
 def _candidates(source: str, names: Iterable[str]) -> Iterator[tuple[int, str | None]]:
@@ -90,7 +106,7 @@ class _Reader:
         self._source = source
         self._tree = tree
         self._index = line_index(source)
-        self._module = read_scope(tree, has_global="global" in source)
+        self._module = read_scope(tree, has_global=_GLOBAL.search(source) is not None)
         self._values = Evaluator(source, self._index, self._call)
         self._calls: dict[ast.AST, Call] = {}
         self._in_progress: set[ast.AST] = set()

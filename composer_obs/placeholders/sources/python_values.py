@@ -20,9 +20,10 @@ _DEEPEST = 30
 
 
 def _changes_of(name: str) -> str:
-    """A pattern of what changes a list or a mapping."""
+    """A pattern of what changes a list or a mapping; it begins with letters, which makes it fast."""
     methods = r"append|extend|insert|update|setdefault|pop|remove|clear"
-    return rf"\b{re.escape(name)}\s*(?:\.\s*(?:{methods})\b|\[[^\]]*\]\s*=(?!=)|\+=|\|=)"
+    name = re.escape(name)
+    return rf"{name}(?<!\w{name})\s*(?:\.\s*(?:{methods})\b|\[[^\]]*\]\s*=(?!=)|\+=|\|=)"
 
 
 class Evaluator:
@@ -114,7 +115,7 @@ class Evaluator:
             return
         self.changed.add(id(mapping))
         mapping.complete = False
-        item = rf"\b{re.escape(name)}\s*\[\s*(['\"])(\w+)\1\s*\]\s*=(?!=)"
+        item = rf"(?<!\w){re.escape(name)}\s*\[\s*(['\"])(\w+)\1\s*\]\s*=(?!=)"
         keys = [found[2] for found in re.finditer(item, self._source)]
         changes = len(re.findall(_changes_of(name), self._source))
         for key in mapping.arguments if changes > len(keys) else set(keys) & set(mapping.arguments):
