@@ -237,7 +237,7 @@ def test_names_that_refer_to_themselves_end() -> None:
 
 
 def test_a_call_that_holds_itself_ends() -> None:
-    assert {call.name for call in read("x = Trainer(callbacks=[x])")} == {"Trainer"}
+    assert {call.name for call in read("x = Trainer(run_name='a', callbacks=[x])")} == {"Trainer"}
 
 
 @pytest.mark.parametrize(
