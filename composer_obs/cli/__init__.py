@@ -21,7 +21,7 @@ from composer_obs.redaction import redact
 
 __all__ = ["cli", "main"]
 
-_COMMANDS = ("lint", "audit", "run", "rule", "plugins", "demo")
+_COMMANDS = ("lint", "audit", "gpu", "run", "rule", "plugins", "demo")
 _BAD_INPUT, _OUR_FAULT = 2, 3
 # As shells count them: 128 and the number of the signal, SIGINT or SIGPIPE.
 _INTERRUPTED, _BROKEN_PIPE = 130, 141

@@ -1,0 +1,1 @@
+"""What the GPUs do, as NVIDIA's management library (NVML) tells it."""
