@@ -60,6 +60,6 @@ def test_every_command_is_named() -> None:
 def test_every_path_in_the_map_exists() -> None:
     table = README.split("## Map of the code")[1].split("\n## ")[0]
     for name in re.findall(r"`([\w/]+(?:\.py|/))`", table):
-        parts = ("", "composer_obs", "composer_obs/uploads", "composer_obs/placeholders")
+        parts = ("", "composer_obs", "composer_obs/uploads", "composer_obs/placeholders", "composer_obs/gpu")
         found = [ROOT / part / name for part in parts]
         assert any(path.exists() for path in found), name

@@ -60,6 +60,7 @@ def test_an_error_is_said_to_raise_if_composer_raises_and_braces_to_stay_if_they
 @example("{run_name}-ep{epoch}.pt")
 @example("ep{epoch}-{epoch}.pt")
 @example("{batch:06d}")
+@example("[[")  # of which Python's re says that it may mean something else one day
 def test_a_checkpoints_name_is_said_to_raise_if_composer_raises_at_fit_start_or_when_it_saves(
     template: str,
 ) -> None:

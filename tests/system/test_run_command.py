@@ -8,6 +8,7 @@ UPLOAD = """
 uploader = RemoteUploaderDownloader("s3://{bucket}", use_procs=False)
 trainer = make_trainer({more} loggers=uploader, save_folder="{{run_name}}/checkpoints", max_duration="1ep")
 trainer.fit()
+trainer.close()
 """
 
 
@@ -95,7 +96,8 @@ def test_every_rank_under_the_launcher_is_audited(run_script, s3_server, bucket,
         ],
     )
     assert ended.code == 0, ended.output
-    assert ended.recorded.live_verdicts() == {"run/note0.txt": "proven", "run/note1.txt": "proven"}
+    expected = {"run/note0.txt": "proven", "run/note1.txt": "proven"}
+    assert ended.recorded.live_verdicts() == expected, ended.recorded.lines("outcome")
     assert {run["rank"] for run in ended.recorded.lines("run")} == {0, 1}
 
 
