@@ -265,10 +265,11 @@ def test_what_a_module_changes_in_a_mapping_is_unknown(made: str, change: str) -
     assert unchanged == ("kw['save_filename'] =" in change.replace('"', "'"))
 
 
-def test_what_a_function_binds_in_the_module_is_unknown() -> None:
-    [call] = read_python(
-        "NAME = '{foo}.pt'\ndef f():\n    global NAME\n    NAME = 'x'\ndef g():\n    FileLogger(NAME)\n"
-    )
+@pytest.mark.parametrize(
+    "function", ["def f():\n    global NAME\n    NAME = 'x'", "def f(): global NAME; NAME = 'x'"]
+)
+def test_what_a_function_binds_in_the_module_is_unknown(function: str) -> None:
+    [call] = read_python(f"NAME = '{{foo}}.pt'\n{function}\ndef g():\n    FileLogger(NAME)\n")
     assert isinstance(call.arguments["filename"], Unknown)
 
 

@@ -26,7 +26,7 @@ __all__ = ["might_call", "read_python"]
 
 # What follows a name that is called, handed on, or imported under another name.
 _FOLLOWS = re.compile(r"\s*[(,]|\s+as\s+(\w+)")
-_GLOBAL = re.compile(r"^\s+global\s", re.MULTILINE)
+_GLOBAL = re.compile(r"(?:^|[:;])\s*global\s", re.MULTILINE)
 _FUNCTIONS = ("upload_file", "build_callback", "build_logger")
 _WORDS = (*sorted(CONFIGURATION), "--stdout", "--stderr")
 _NAMES = (*CLASSES, *_FUNCTIONS, *_WORDS)
