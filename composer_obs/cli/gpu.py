@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -17,6 +19,10 @@ from composer_obs.gpu.visible import visible_cards
 from composer_obs.reporting.text import format_size, format_table
 
 __all__ = ["command"]
+
+# In seconds. Starting the library takes up to some of them on a machine with many cards.
+_PATIENCE = 15
+_Answer = TypeVar("_Answer")
 
 
 @click.command("gpu")
@@ -29,17 +35,44 @@ def command(*, all_cards: bool, watch: bool, as_json: bool) -> int:
     Where there is no driver it says so, which is no fault.
     """
     try:
-        with NVML() as nvml:
-            cards = _cards(nvml, all_cards=all_cards)
-            if watch and not as_json:
-                _watch(nvml, cards)
-            elif as_json:
-                print(json.dumps(_report(nvml, cards), indent=2))
-            else:
-                print(_text(cards, [nvml.read(card) for card in cards]))
+        # Not shut down again: that may hang, too, and the process ends.
+        nvml = _ask(lambda: NVML().__enter__())
+        cards = _ask(lambda: _cards(nvml, all_cards=all_cards))
+        if watch and not as_json:
+            _watch(nvml, cards)
+        elif as_json:
+            print(json.dumps(_ask(lambda: _report(nvml, cards)), indent=2))
+        else:
+            print(_shown(nvml, cards))
     except UnavailableError as error:
         print(json.dumps({"version": 1, "gpus": [], "unavailable": str(error)}) if as_json else str(error))
     return 0
+
+
+def _ask(question: Callable[[], _Answer]) -> _Answer:
+    """Ask the driver, which now and then does not answer at all (NVIDIA/go-nvml#152)."""
+    answers: SimpleQueue[tuple[_Answer | None, Exception | None]] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put((question(), None))
+        except Exception as error:
+            answers.put((None, error))
+
+    Thread(target=ask, daemon=True).start()
+    try:
+        answer, error = answers.get(timeout=_PATIENCE)
+    except Empty:
+        raise UnavailableError(
+            f"the driver has not answered for {_PATIENCE} s; look into `dmesg`, and try nvidia-smi"
+        ) from None
+    if error is not None:
+        raise error
+    return cast("_Answer", answer)
+
+
+def _shown(nvml: NVML, cards: Sequence[Card]) -> str:
+    return _text(cards, _ask(lambda: [nvml.read(card) for card in cards]))
 
 
 def _cards(nvml: NVML, *, all_cards: bool) -> Sequence[Card]:
@@ -56,13 +89,10 @@ def _watch(nvml: NVML, cards: Sequence[Card]) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    def shown() -> Text:
-        return Text(_text(cards, [nvml.read(card) for card in cards]))
-
-    with Live(shown(), auto_refresh=False) as live:
+    with Live(Text(_shown(nvml, cards)), auto_refresh=False) as live:
         while True:
             time.sleep(1)
-            live.update(shown(), refresh=True)
+            live.update(Text(_shown(nvml, cards)), refresh=True)
 
 
 def _report(nvml: NVML, cards: Sequence[Card]) -> Mapping[str, Any]:

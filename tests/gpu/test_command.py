@@ -86,6 +86,13 @@ def test_no_driver_is_one_line_and_no_fault(
     assert says in ended.stdout
 
 
+@pytest.mark.parametrize("function", ["nvmlInitWithFlags", "nvmlDeviceGetFieldValues"])
+def test_a_driver_that_does_not_answer_is_given_up(nvml_library: Path, function: str) -> None:
+    ended = run(nvml_library, f"gpus 1\nhang {function}")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "the driver has not answered" in ended.stdout
+
+
 def test_watching_shows_it_anew_until_it_is_interrupted(nvml_library: Path) -> None:
     process = subprocess.Popen(
         [*COMMAND, "--watch"],
