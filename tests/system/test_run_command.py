@@ -82,6 +82,7 @@ def test_every_rank_under_the_launcher_is_audited(run_script, s3_server, bucket,
         trainer = make_trainer(loggers=uploader, callbacks=Note(), max_duration="1ep")
         assert dist.get_world_size() == 2
         trainer.fit()
+        trainer.close()  # or threads that upload may find the interpreter shut down
         """,
         ranks=2,
         command=[
