@@ -25,7 +25,6 @@ class Metric:
             where there is a field, too, what to do on cards that lack the field.
         scale (float): What the field's value is multiplied with. Default: ``1``.
         most (float, optional): More than that is no value, but a fault of the driver. Default: none.
-        counter (bool): Whether it counts up, so that only differences mean something. Default: ``False``.
     """
 
     key: str
@@ -34,7 +33,6 @@ class Metric:
     call: Callable[[Any, Any], float] | None = None
     scale: float = 1.0
     most: float | None = None
-    counter: bool = False
 
     def is_possible(self, value: float) -> bool:
         """Whether a card can have said that and meant it.
@@ -112,22 +110,22 @@ _METRICS = (
     Metric("memory_total", "By", call=_memory_total, most=2**50),
     Metric("power", "W", 186, _power, scale=1e-3, most=10_000),
     Metric("power_limit", "W", call=_power_limit, most=10_000),
-    Metric("energy", "J", 83, _energy, scale=1e-3, counter=True),
+    Metric("energy", "J", 83, _energy, scale=1e-3),
     Metric("temperature", "Cel", call=_temperature, most=200),
     Metric("memory_temperature", "Cel", 82, most=200),
     Metric("sm_clock", "MHz", call=_sm_clock, most=20_000),
     Metric("clock_ratio", "1", call=_clock_ratio, most=2),
-    Metric("throttle/power", "s", 74, scale=1e-9, counter=True),
-    Metric("throttle/thermal", "s", 75, scale=1e-9, counter=True),
+    Metric("throttle/power", "s", 74, scale=1e-9),
+    Metric("throttle/thermal", "s", 75, scale=1e-9),
     Metric("throttle/hw_thermal", "1", call=_hw_thermal, most=1),
     Metric("throttle/power_brake", "1", call=_power_brake, most=1),
-    Metric("ecc/uncorrected", "1", 4, counter=True),
+    Metric("ecc/uncorrected", "1", 4),
     Metric("remap/pending", "1", 144, most=1),
     Metric("remap/failure", "1", 145, most=1),
-    Metric("pcie/sent", "By", 197, counter=True),
-    Metric("pcie/received", "By", 198, counter=True),
-    Metric("nvlink/sent", "By", 138, scale=1024, counter=True),
-    Metric("nvlink/received", "By", 139, scale=1024, counter=True),
+    Metric("pcie/sent", "By", 197),
+    Metric("pcie/received", "By", 198),
+    Metric("nvlink/sent", "By", 138, scale=1024),
+    Metric("nvlink/received", "By", 139, scale=1024),
     Metric("recovery_action", "1", 230, most=100),
 )
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from composer_obs.errors import ComposerObsError
-from composer_obs.gpu.metrics import METRICS, Metric
+from composer_obs.gpu.metrics import METRICS
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -50,11 +50,6 @@ class Card:
     bus_id: str
     name: str
 
-    @property
-    def is_mig(self) -> bool:
-        """Whether it is a part of a card."""
-        return self.uuid.startswith("MIG-")
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -73,12 +68,10 @@ class NVML:
     """NVIDIA's management library, in use between ``with`` and its end.
 
     Example:
-        >>> try:
-        ...     with NVML() as nvml:
-        ...         print(len(nvml.cards()) >= 0)
-        ... except UnavailableError as error:
-        ...     print(True)
-        True
+        >>> with NVML() as nvml:  # doctest: +SKIP
+        ...     [card] = nvml.cards()
+        ...     print(nvml.read(card).values["power"])
+        412.3
 
     Raises:
         UnavailableError: On entering; with what to do about it.
@@ -86,7 +79,11 @@ class NVML:
 
     def __init__(self) -> None:
         self._nvml = _binding()
-        self._batches: dict[tuple[int, ...], Any] = {}
+        self._fields = [metric for metric in METRICS.values() if metric.field is not None]
+        # The binding's own function makes a new array each time, and takes ten times as long.
+        self._batch = (self._nvml.c_nvmlFieldValue_t * len(self._fields))()
+        for entry, metric in zip(self._batch, self._fields, strict=True):
+            entry.fieldId = metric.field
 
     def __enter__(self) -> Self:
         try:
@@ -148,19 +145,16 @@ class NVML:
             handle, nvml.nvmlDeviceGetIndex(whole), uuid, bus_id, _decoded(nvml.nvmlDeviceGetName(whole))
         )
 
-    def read(self, card: Card, metrics: Sequence[Metric] = tuple(METRICS.values())) -> Reading:
+    def read(self, card: Card) -> Reading:
         """Read a card: all fields in one call, and one call for each other metric.
 
         Args:
             card (Card): Which.
-            metrics (Sequence[Metric]): What. Default: everything.
         """
         values: dict[str, float] = {}
         missing: dict[str, str] = {}
-        fields = [metric for metric in metrics if metric.field is not None]
-        if fields:
-            self._read_fields(card, fields, values, missing)
-        for metric in metrics:
+        self._read_fields(card, values, missing)
+        for metric in METRICS.values():
             if metric.call is None or metric.key in values:
                 continue
             try:
@@ -176,19 +170,11 @@ class NVML:
                 del values[key]
         return Reading(values, missing)
 
-    def _read_fields(
-        self, card: Card, metrics: Sequence[Metric], values: dict[str, float], missing: dict[str, str]
-    ) -> None:
+    def _read_fields(self, card: Card, values: dict[str, float], missing: dict[str, str]) -> None:
         nvml = self._nvml
-        # The binding's own function makes a new array each time, and takes ten times as long.
-        batch = self._batches.get(numbers := tuple(metric.field or 0 for metric in metrics))
-        if batch is None:
-            batch = self._batches[numbers] = (nvml.c_nvmlFieldValue_t * len(numbers))()
-        for entry, number in zip(batch, numbers, strict=True):
-            entry.fieldId, entry.scopeId = number, 0
         function = nvml._nvmlGetFunctionPointer("nvmlDeviceGetFieldValues")  # noqa: SLF001 - checked in _binding
-        code = function(card.handle, len(numbers), ctypes.byref(batch))
-        for metric, entry in zip(metrics, batch, strict=True):
+        code = function(card.handle, len(self._fields), ctypes.byref(self._batch))
+        for metric, entry in zip(self._fields, self._batch, strict=True):
             if problem := code or entry.nvmlReturn:
                 missing[metric.key] = _text(nvml.NVMLError(problem))
             else:

@@ -147,8 +147,7 @@ def _in_comment(
 def _next_code(text: str, starts: list[int], line: int) -> int | None:
     """The next line that holds more than a comment."""
     for index in range(line, len(starts)):
-        content = text[starts[index] : starts[index + 1] if index + 1 < len(starts) else None]
-        content = content.strip()
+        content = text[starts[index] : starts[index + 1] if index + 1 < len(starts) else None].strip()
         if content and not content.startswith("#"):
             return index + 1
     return None

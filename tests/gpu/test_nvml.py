@@ -164,7 +164,6 @@ def test_a_mig_device_is_found_by_its_uuid_and_has_memory_alone(nvml: StandIn) -
     with NVML() as opened:
         card = opened.card("MIG-1")
         assert card is not None
-        assert card.is_mig
         assert (card.index, card.bus_id) == (0, "00000000:01:00.0")
         assert opened.card("MIG-2") is None
         assert set(opened.read(card).values) == {"memory_used", "memory_total"}
